@@ -1,0 +1,39 @@
+# Everything a machine needs is made here; Python >= 3.11 and make are enough for all but test-real.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+WORKERS ?= 2
+
+.PHONY: install demo test test-real lint bench clean
+
+install: $(VENV)/.installed
+
+$(VENV)/.installed: pyproject.toml
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "corral needs Python >= 3.11 (set PYTHON=…)" >&2; exit 1; }
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[dev]'
+	@touch $@
+
+demo: install
+	$(BIN)/corral demo
+
+lint: install
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+
+test: install
+	$(BIN)/python -m pytest -n $(WORKERS) --dist loadfile -m "not real and not soak" tests
+
+# The same cases against kube-apiserver, etcd and kube-controller-manager, and the comparisons.
+test-real: install
+	tests/real/build.sh
+	CORRAL_BACKEND=real $(BIN)/python -m pytest -n $(WORKERS) --dist loadfile -m "not soak" tests/cluster
+
+bench: install
+	tests/real/build.sh
+	$(BIN)/python bench/apiserver.py
+
+clean:
+	rm -rf $(VENV) build dist *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis

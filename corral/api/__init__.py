@@ -1,0 +1,1 @@
+"""Corral's own kinds, one module per API group."""

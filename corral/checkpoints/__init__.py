@@ -1,0 +1,1 @@
+"""Storing and finding checkpoints. No Kubernetes in it."""

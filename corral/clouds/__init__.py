@@ -1,0 +1,1 @@
+"""Cloud providers behind one interface. No Kubernetes in it."""

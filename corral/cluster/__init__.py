@@ -1,0 +1,1 @@
+"""The embedded cluster: API server, workload controllers, node agent, registry, broker."""

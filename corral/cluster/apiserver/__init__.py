@@ -1,0 +1,1 @@
+"""A Kubernetes API server in one Python process, durable in SQLite."""

@@ -1,0 +1,27 @@
+"""Who owns which field of an object, and server-side apply.
+
+``track_update`` keeps ``metadata.managedFields`` for every other kind of write, ``apply`` merges an
+applied configuration; both say what kube-apiserver says, entry by entry. Field sets are worked on
+in the JSON shape they are stored in (see ``fields``), types come compiled from ``builtin_schema``
+or ``crd_schema``. Nothing here does I/O or knows the time.
+"""
+
+from corral.cluster.apiserver.apply.compile import builtin_schema, crd_schema
+from corral.cluster.apiserver.apply.managers import keep_times
+from corral.cluster.apiserver.apply.reset import reset_fields
+from corral.cluster.apiserver.apply.scale import parent_entries, scale_entries
+from corral.cluster.apiserver.apply.server_side import apply
+from corral.cluster.apiserver.apply.tracking import track_update
+from corral.cluster.apiserver.apply.types import TypeSchema
+
+__all__ = [
+    "TypeSchema",
+    "apply",
+    "builtin_schema",
+    "crd_schema",
+    "keep_times",
+    "parent_entries",
+    "reset_fields",
+    "scale_entries",
+    "track_update",
+]

@@ -1,0 +1,1 @@
+"""The built-in kinds: their defaults, their validation and their write strategies."""

@@ -1,0 +1,138 @@
+"""Environment of containers: variables and the sources they come from."""
+
+from __future__ import annotations
+
+from corral.cluster.apiserver.builtin.validation.downward import (
+    ENV_FIELDS,
+    check_field_ref,
+    check_resource_field_ref,
+)
+from corral.cluster.apiserver.builtin.validation.fields import (
+    Errors,
+    invalid_value,
+    invalid_with,
+    not_found_field,
+    required,
+)
+from corral.cluster.apiserver.builtin.validation.names import (
+    config_map_key,
+    dns_label,
+    dns_subdomain,
+    env_name,
+    name_is_subdomain,
+)
+from corral.cluster.apiserver.builtin.validation.paths import check_no_backsteps
+from corral.kube.types import Obj
+
+__all__ = ["check_env", "check_env_from", "check_file_refs"]
+
+_SOURCES = ("fieldRef", "resourceFieldRef", "configMapKeyRef", "secretKeyRef", "fileKeyRef")
+_NO_SOURCE = (
+    "must specify one of: `fieldRef`, `resourceFieldRef`, `configMapKeyRef`, `secretKeyRef` or "
+    "`fileKeyRef`"
+)
+_TWO_SOURCES = "may not have more than one field specified at a time"
+
+
+def check_env(errs: Errors, variables: list[Obj], path: str) -> None:
+    for i, variable in enumerate(variables):
+        name = variable.get("name") or ""
+        if not name:
+            errs.append(required(f"{path}[{i}].name"))
+        elif found := env_name(name):
+            invalid_with(errs, f"{path}[{i}].name", name, found)
+        source = variable.get("valueFrom")
+        if source is not None:
+            _check_source(errs, source, variable, f"{path}[{i}].valueFrom")
+
+
+def _check_source(errs: Errors, source: Obj, variable: Obj, path: str) -> None:
+    count = 0
+    for kind in _SOURCES:
+        ref = source.get(kind)
+        if ref is None:
+            continue
+        count += 1
+        where = f"{path}.{kind}"
+        if kind == "fieldRef":
+            check_field_ref(errs, ref, ENV_FIELDS, where)
+        elif kind == "resourceFieldRef":
+            check_resource_field_ref(errs, ref, where, volume=False)
+        elif kind == "fileKeyRef":
+            _check_file_ref(errs, ref, where)
+        else:
+            _check_key_ref(errs, ref, where)
+    if count == 0:
+        errs.append(invalid_value(path, "", _NO_SOURCE))
+    elif variable.get("value"):
+        errs.append(invalid_value(path, "", "may not be specified when `value` is not empty"))
+    elif count > 1:
+        errs.append(invalid_value(path, "", _TWO_SOURCES))
+
+
+def _check_key_ref(errs: Errors, ref: Obj, path: str) -> None:
+    name, key = ref.get("name") or "", ref.get("key") or ""
+    if found := dns_subdomain(name):
+        invalid_with(errs, f"{path}.name", name, found)
+    if not key:
+        errs.append(required(f"{path}.key"))
+    elif found := config_map_key(key):
+        invalid_with(errs, f"{path}.key", key, found)
+
+
+def _check_file_ref(errs: Errors, ref: Obj, path: str) -> None:
+    key, volume, file = ref.get("key"), ref.get("volumeName"), ref.get("path")
+    if not key:
+        errs.append(required(f"{path}.key"))
+    else:
+        invalid_with(errs, f"{path}.key", key, env_name(key))
+    if not volume:
+        errs.append(required(f"{path}.volumeName"))
+    else:
+        invalid_with(errs, f"{path}.volumeName", volume, dns_label(volume))
+    if not file:
+        errs.append(required(f"{path}.path"))
+    else:
+        check_no_backsteps(errs, file, f"{path}.path")
+
+
+def check_env_from(errs: Errors, sources: list[Obj], path: str) -> None:
+    for i, source in enumerate(sources):
+        if prefix := source.get("prefix"):
+            invalid_with(errs, f"{path}[{i}].prefix", prefix, env_name(prefix))
+        count = 0
+        for kind in ("configMapRef", "secretRef"):
+            ref = source.get(kind)
+            if ref is None:
+                continue
+            count += 1
+            name = ref.get("name") or ""
+            if not name:
+                errs.append(required(f"{path}[{i}].{kind}.name"))
+            else:
+                found = name_is_subdomain(name, True)
+                invalid_with(errs, f"{path}[{i}].{kind}.name", name, found)
+        if count == 0:
+            why = "must specify one of: `configMapRef` or `secretRef`"
+            errs.append(invalid_value(path, "", why))
+        elif count > 1:
+            errs.append(invalid_value(path, "", _TWO_SOURCES))
+
+
+def check_file_refs(errs: Errors, spec: Obj, path: str) -> None:
+    """Variables read from files need an emptyDir volume to read from."""
+    for kind in ("initContainers", "containers", "ephemeralContainers"):
+        for i, container in enumerate(spec.get(kind) or ()):
+            for j, variable in enumerate(container.get("env") or ()):
+                ref = (variable.get("valueFrom") or {}).get("fileKeyRef")
+                if ref is not None:
+                    where = f"{path}.{kind}[{i}].env[{j}].valueFrom.fileKeyRef.volumeName"
+                    _check_file_volume(errs, spec, ref.get("volumeName") or "", where)
+
+
+def _check_file_volume(errs: Errors, spec: Obj, name: str, path: str) -> None:
+    volume = next((v for v in spec.get("volumes") or () if v.get("name") == name), None)
+    if volume is None:
+        errs.append(not_found_field(path, name))
+    elif volume.get("emptyDir") is None:
+        errs.append(invalid_value(path, name, "referenced volume must be of type emptyDir"))

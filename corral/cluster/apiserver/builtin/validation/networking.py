@@ -1,0 +1,490 @@
+"""NetworkPolicies, Ingresses, IngressClasses, IPAddresses, ServiceCIDRs, EndpointSlices."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from corral.cluster.apiserver.builtin.validation.addresses import (
+    check_cidr,
+    check_endpoint_ip,
+    check_ip,
+    check_strict_cidr,
+    check_strict_ip,
+    is_ip,
+    parse_cidr,
+)
+from corral.cluster.apiserver.builtin.validation.fields import (
+    IMMUTABLE,
+    Errors,
+    duplicate,
+    forbidden_field,
+    immutable,
+    immutable_beta,
+    invalid_value,
+    invalid_with,
+    not_supported,
+    required,
+    same,
+    too_long,
+    too_many,
+)
+from corral.cluster.apiserver.builtin.validation.meta import check_labels
+from corral.cluster.apiserver.builtin.validation.names import (
+    Messages,
+    dns_label,
+    dns_subdomain,
+    label_value,
+    path_segment,
+    port_name,
+    port_number,
+    qualified_name,
+    wildcard_subdomain,
+)
+from corral.cluster.apiserver.builtin.validation.prefixes import (
+    check_domain_prefixed_path,
+    check_fqdn,
+)
+from corral.cluster.apiserver.builtin.validation.selectors import check_selector
+from corral.cluster.apiserver.builtin.validation.services import check_load_balancer
+from corral.kube.types import Obj
+
+__all__ = [
+    "ip_address_name",
+    "validate_endpoint_slice",
+    "validate_endpoint_slice_update",
+    "validate_ingress",
+    "validate_ingress_class",
+    "validate_ingress_class_update",
+    "validate_ingress_status",
+    "validate_ingress_update",
+    "validate_ip_address",
+    "validate_ip_address_update",
+    "validate_network_policy",
+    "validate_network_policy_update",
+    "validate_service_cidr",
+    "validate_service_cidr_update",
+]
+
+_PROTOCOLS = ("TCP", "UDP", "SCTP")
+_INGRESS_CLASS = "kubernetes.io/ingress.class"
+
+
+def _check_policy_port(errs: Errors, port: Obj, path: str) -> None:
+    protocol, number, end = port.get("protocol"), port.get("port"), port.get("endPort")
+    if protocol is not None and protocol not in _PROTOCOLS:
+        errs.append(not_supported(f"{path}.protocol", protocol, _PROTOCOLS))
+    where = f"{path}.endPort"
+    if number is None:
+        if end is not None:
+            why = "may not be specified when `port` is not specified"
+            errs.append(invalid_value(where, end, why))
+    elif isinstance(number, str):
+        if end is not None:
+            why = "may not be specified when `port` is non-numeric"
+            errs.append(invalid_value(where, end, why))
+        invalid_with(errs, f"{path}.port", number, port_name(number))
+    else:
+        invalid_with(errs, f"{path}.port", number, port_number(number))
+        if end is not None:
+            if end < number:
+                errs.append(invalid_value(where, end, "must be greater than or equal to `port`"))
+            invalid_with(errs, where, end, port_number(end))
+
+
+def _check_block(errs: Errors, block: Obj, path: str, known: Sequence[str]) -> None:
+    cidr = block.get("cidr") or ""
+    if not cidr:
+        return
+    check_cidr(errs, cidr, f"{path}.cidr", known)
+    network = parse_cidr(cidr)
+    if network is None:
+        return
+    for i, text in enumerate(block.get("except") or ()):
+        where = f"{path}.except[{i}]"
+        check_cidr(errs, text, where, known)
+        hole = parse_cidr(text)
+        if hole is None:
+            continue
+        inside = hole.version == network.version and hole.network_address in network
+        if not inside or network.prefixlen >= hole.prefixlen:
+            errs.append(invalid_value(where, text, "must be a strict subset of `cidr`"))
+
+
+def _check_peer(errs: Errors, peer: Obj, path: str, known: Sequence[str], late: Errors) -> None:
+    count = 0
+    for kind in ("podSelector", "namespaceSelector"):
+        if peer.get(kind) is not None:
+            count += 1
+            check_selector(errs, peer[kind], f"{path}.{kind}")
+    block = peer.get("ipBlock")
+    if block is not None:
+        count += 1
+        _check_block(errs, block, f"{path}.ipBlock", known)
+        if not block.get("cidr"):
+            late.append(required(f"{path}.ipBlock.cidr"))
+    if count == 0:
+        errs.append(required(path, "must specify a peer"))
+    elif count > 1 and block is not None:
+        errs.append(forbidden_field(path, "may not specify both ipBlock and another peer"))
+
+
+def _check_policy(errs: Errors, spec: Obj, known: Sequence[str]) -> None:
+    late: Errors = []
+    check_selector(errs, spec.get("podSelector"), "spec.podSelector")
+    for direction, peers in (("ingress", "from"), ("egress", "to")):
+        for i, rule in enumerate(spec.get(direction) or ()):
+            path = f"spec.{direction}[{i}]"
+            for j, port in enumerate(rule.get("ports") or ()):
+                _check_policy_port(errs, port, f"{path}.ports[{j}]")
+            for j, peer in enumerate(rule.get(peers) or ()):
+                _check_peer(errs, peer, f"{path}.{peers}[{j}]", known, late)
+    types = spec.get("policyTypes") or []
+    if len(types) > 2:
+        why = "may not specify more than two policyTypes"
+        errs.append(invalid_value("spec.policyTypes", types, why))
+    else:
+        for i, kind in enumerate(types):
+            if kind not in ("Ingress", "Egress"):
+                where = f"spec.policyTypes[{i}]"
+                errs.append(not_supported(where, kind, ("Ingress", "Egress")))
+    errs.extend(late)
+
+
+def validate_network_policy(errs: Errors, obj: Obj, version: str) -> None:
+    _check_policy(errs, obj.get("spec") or {}, ())
+
+
+def _blocks(spec: Obj) -> list[str]:
+    out: list[str] = []
+    for direction, peers in (("ingress", "from"), ("egress", "to")):
+        for rule in spec.get(direction) or ():
+            for peer in rule.get(peers) or ():
+                if block := peer.get("ipBlock"):
+                    out += [block.get("cidr") or "", *(block.get("except") or ())]
+    return out
+
+
+def validate_network_policy_update(errs: Errors, new: Obj, old: Obj, version: str) -> None:
+    _check_policy(errs, new.get("spec") or {}, _blocks(old.get("spec") or {}))
+
+
+def _check_backend(errs: Errors, backend: Obj, path: str) -> None:
+    resource, service = backend.get("resource"), backend.get("service")
+    if resource is not None and service is not None:
+        errs.append(invalid_value(path, "", "cannot set both resource and service backends"))
+    elif resource is not None:
+        _check_reference(errs, resource, f"{path}.resource")
+    elif service is not None:
+        name = service.get("name") or ""
+        if not name:
+            errs.append(required(f"{path}.service.name"))
+        else:
+            invalid_with(errs, f"{path}.service.name", name, dns_label(name))
+        port = service.get("port") or {}
+        named, number = port.get("name") or "", port.get("number") or 0
+        if named and number:
+            errs.append(invalid_value(path, "", "cannot set both port name & port number"))
+        elif named:
+            invalid_with(errs, f"{path}.service.port.name", named, port_name(named))
+        elif number:
+            invalid_with(errs, f"{path}.service.port.number", number, port_number(number))
+        else:
+            errs.append(required(path, "port name or number is required"))
+    else:
+        errs.append(invalid_value(path, "", "resource or service backend is required"))
+
+
+def _check_reference(errs: Errors, ref: Obj, path: str, *, needed: bool = True) -> None:
+    group = ref.get("apiGroup")
+    if group is not None:
+        invalid_with(errs, f"{path}.apiGroup", group, dns_subdomain(group))
+    for name in ("kind", "name"):
+        value = ref.get(name) or ""
+        if value:
+            invalid_with(errs, f"{path}.{name}", value, path_segment(value))
+        elif needed:
+            errs.append(required(f"{path}.{name}"))
+
+
+def _check_path(errs: Errors, item: Obj, path: str) -> None:
+    kind, target = item.get("pathType"), item.get("path") or ""
+    if kind is None:
+        errs.append(required(f"{path}.pathType", "pathType must be specified"))
+        return
+    where = f"{path}.path"
+    if kind in ("Exact", "Prefix"):
+        if not target.startswith("/"):
+            errs.append(invalid_value(where, target, "must be an absolute path"))
+        for part in ("//", "/./", "/../", "%2f", "%2F"):
+            if part in target:
+                errs.append(invalid_value(where, target, f"must not contain '{part}'"))
+        for end in ("/..", "/."):
+            if target.endswith(end):
+                errs.append(invalid_value(where, target, f"cannot end with '{end}'"))
+    elif kind == "ImplementationSpecific":
+        if target and not target.startswith("/"):
+            errs.append(invalid_value(where, target, "must be an absolute path"))
+    else:
+        allowed = ("Exact", "ImplementationSpecific", "Prefix")
+        errs.append(not_supported(f"{path}.pathType", kind, allowed))
+    _check_backend(errs, item.get("backend") or {}, f"{path}.backend")
+
+
+def _host(host: str) -> Messages:
+    return wildcard_subdomain(host) if "*" in host else dns_subdomain(host)
+
+
+def _check_rule(errs: Errors, rule: Obj, path: str) -> None:
+    if host := rule.get("host"):
+        if is_ip(host):
+            why = "must be a DNS name, not an IP address"
+            errs.append(invalid_value(f"{path}.host", host, why))
+        invalid_with(errs, f"{path}.host", host, _host(host))
+    http = rule.get("http")
+    if http is None:
+        return
+    paths = http.get("paths") or ()
+    if not paths:
+        errs.append(required(f"{path}.http.paths"))
+    for i, item in enumerate(paths):
+        _check_path(errs, item, f"{path}.http.paths[{i}]")
+
+
+def _check_ingress(errs: Errors, spec: Obj) -> None:
+    rules, backend = spec.get("rules") or (), spec.get("defaultBackend")
+    if not rules and backend is None:
+        why = "either `defaultBackend` or `rules` must be specified"
+        errs.append(invalid_value("spec", spec.get("rules"), why))
+    if backend is not None:
+        _check_backend(errs, backend, "spec.defaultBackend")
+    for i, rule in enumerate(rules):
+        _check_rule(errs, rule, f"spec.rules[{i}]")
+    for i, tls in enumerate(spec.get("tls") or ()):
+        for j, host in enumerate(tls.get("hosts") or ()):
+            invalid_with(errs, f"spec.tls[{i}].hosts[{j}]", host, _host(host))
+        if secret := tls.get("secretName"):
+            invalid_with(errs, f"spec.tls[{i}].secretName", secret, dns_subdomain(secret))
+    name = spec.get("ingressClassName")
+    if name is not None:
+        invalid_with(errs, "spec.ingressClassName", name, dns_subdomain(name))
+
+
+def validate_ingress(errs: Errors, obj: Obj, version: str) -> None:
+    spec = obj.get("spec") or {}
+    _check_ingress(errs, spec)
+    annotated = ((obj.get("metadata") or {}).get("annotations") or {}).get(_INGRESS_CLASS)
+    name = spec.get("ingressClassName")
+    if annotated is not None and name is not None and annotated != name:
+        why = "must match `ingressClassName` when both are specified"
+        errs.append(invalid_value(f"annotations.{_INGRESS_CLASS}", annotated, why))
+
+
+def validate_ingress_update(errs: Errors, new: Obj, old: Obj, version: str) -> None:
+    _check_ingress(errs, new.get("spec") or {})
+
+
+def validate_ingress_status(errs: Errors, new: Obj, old: Obj, version: str) -> None:
+    after = (new.get("status") or {}).get("loadBalancer") or {}
+    before = (old.get("status") or {}).get("loadBalancer") or {}
+    check_load_balancer(errs, after, before, ip_mode=False)
+
+
+def _check_class(errs: Errors, spec: Obj) -> None:
+    controller = spec.get("controller") or ""
+    if len(controller) > 250:
+        errs.append(too_long("spec.controller", 250))
+    check_domain_prefixed_path(errs, controller, "spec.controller")
+    params, path = spec.get("parameters"), "spec.parameters"
+    if params is None:
+        return
+    _check_reference(errs, params, path, needed=False)
+    scope, namespace = params.get("scope"), params.get("namespace")
+    if scope is None:
+        errs.append(required(f"{path}.scope"))
+    elif scope not in ("Cluster", "Namespace"):
+        errs.append(not_supported(f"{path}.scope", scope, ("Cluster", "Namespace")))
+    elif scope == "Namespace":
+        if namespace is None:
+            why = "`parameters.scope` is set to 'Namespace'"
+            errs.append(required(f"{path}.namespace", why))
+        else:
+            invalid_with(errs, f"{path}.namespace", namespace, dns_label(namespace))
+    elif namespace is not None:
+        why = "`parameters.scope` is set to 'Cluster'"
+        errs.append(forbidden_field(f"{path}.namespace", why))
+    for name in ("kind", "name"):
+        if not params.get(name):
+            errs.append(required(f"{path}.{name}"))
+
+
+def validate_ingress_class(errs: Errors, obj: Obj, version: str) -> None:
+    _check_class(errs, obj.get("spec") or {})
+
+
+def validate_ingress_class_update(errs: Errors, new: Obj, old: Obj, version: str) -> None:
+    after, before = new.get("spec") or {}, old.get("spec") or {}
+    immutable(errs, "spec.controller", after.get("controller"), before.get("controller"))
+    _check_class(errs, after)
+
+
+def ip_address_name(name: str, is_prefix: bool = False) -> Messages:
+    """The name of an IPAddress is the address, in canonical form."""
+    errs: Errors = []
+    check_strict_ip(errs, name, "")
+    lead = "Invalid value: "
+    return [e.body[len(lead) :].partition(": ")[2] for e in errs]
+
+
+def validate_ip_address(errs: Errors, obj: Obj, version: str) -> None:
+    ref, path = (obj.get("spec") or {}).get("parentRef"), "spec.parentRef"
+    if ref is None:
+        errs.append(required(path))
+        return
+    if group := ref.get("group"):
+        invalid_with(errs, f"{path}.group", group, dns_subdomain(group))
+    for name in ("resource", "name", "namespace"):
+        if value := ref.get(name):
+            invalid_with(errs, f"{path}.{name}", value, path_segment(value))
+    for name in ("resource", "name"):
+        if not ref.get(name):
+            errs.append(required(f"{path}.{name}"))
+
+
+def validate_ip_address_update(errs: Errors, new: Obj, old: Obj, version: str) -> None:
+    after, before = (o.get("spec") or {} for o in (new, old))
+    immutable_beta(errs, "spec.parentRef", after.get("parentRef"), before.get("parentRef"))
+
+
+def validate_service_cidr(errs: Errors, obj: Obj, version: str) -> None:
+    cidrs, path = (obj.get("spec") or {}).get("cidrs") or [], "spec.cidrs"
+    if not cidrs:
+        errs.append(required(path, "at least one CIDR required"))
+        return
+    if len(cidrs) > 2:
+        errs.append(invalid_value(path, {"CIDRs": cidrs}, "may only hold up to 2 values"))
+        return
+    for i, cidr in enumerate(cidrs):
+        check_strict_cidr(errs, cidr, f"{path}[{i}]")
+    blocks = [parse_cidr(c) for c in cidrs]
+    if len(blocks) == 2 and blocks[0] and blocks[1] and blocks[0].version == blocks[1].version:
+        why = (
+            "may specify no more than one IP for each IP family, i.e 192.168.0.0/24 and "
+            "2001:db8::/64"
+        )
+        errs.append(invalid_value(path, cidrs, why))
+
+
+def validate_service_cidr_update(errs: Errors, new: Obj, old: Obj, version: str) -> None:
+    after = (new.get("spec") or {}).get("cidrs") or []
+    before = (old.get("spec") or {}).get("cidrs") or []
+    if len(after) == len(before) or (len(before) == 1 and len(after) == 2):
+        for i, cidr in enumerate(before):
+            if after[i] != cidr:
+                errs.append(invalid_value(f"spec.cidrs[{i}]", after[i], IMMUTABLE))
+        if len(after) > len(before):
+            validate_service_cidr(errs, new, version)
+    else:
+        errs.append(invalid_value("spec.cidrs", after, IMMUTABLE))
+
+
+def _check_slice_address(errs: Errors, text: str, kind: str, path: str, index: int) -> None:
+    where = f"{path}[{index}]"
+    if kind == "FQDN":
+        check_fqdn(errs, text, where)
+        return
+    if kind not in ("IPv4", "IPv6"):
+        return
+    before = len(errs)
+    found = (check_ip if kind == "IPv4" else check_strict_ip)(errs, text, where)
+    if len(errs) > before or found is None:
+        return
+    if f"IPv{found.version}" != kind:
+        errs.append(invalid_value(path, text, f"must be an {kind} address"))
+    check_endpoint_ip(errs, text, where)
+
+
+def _check_hints(errs: Errors, hints: Obj, path: str) -> None:
+    for kind in ("forZones", "forNodes"):
+        items = hints.get(kind) or ()
+        if len(items) > 8:
+            errs.append(too_many(f"{path}.{kind}", len(items), 8))
+            return
+        seen: set[str] = set()
+        for i, item in enumerate(items):
+            name, where = item.get("name") or "", f"{path}.{kind}[{i}].name"
+            if name in seen:
+                errs.append(duplicate(where, name))
+            seen.add(name)
+            rule = label_value if kind == "forZones" else dns_subdomain
+            invalid_with(errs, where, name, rule(name))
+
+
+def _check_endpoint(errs: Errors, endpoint: Obj, kind: str, path: str, late: Errors) -> None:
+    addresses = endpoint.get("addresses") or ()
+    where = f"{path}.addresses"
+    if not addresses:
+        late.append(required(where))
+    elif len(addresses) > 100:
+        late.append(too_many(where, len(addresses), 100))
+    for i, text in enumerate(addresses):
+        _check_slice_address(errs, text, kind, where, i)
+    node = endpoint.get("nodeName")
+    if node is not None:
+        invalid_with(errs, f"{path}.nodeName", node, dns_subdomain(node))
+    topology = endpoint.get("deprecatedTopology") or {}
+    if len(topology) > 16:
+        errs.append(too_many(f"{path}.deprecatedTopology", len(topology), 16))
+    check_labels(errs, topology, f"{path}.deprecatedTopology")
+    host = endpoint.get("hostname")
+    if host is not None:
+        invalid_with(errs, f"{path}.hostname", host, dns_label(host))
+    if hints := endpoint.get("hints"):
+        _check_hints(errs, hints, f"{path}.hints")
+
+
+def _check_slice_ports(errs: Errors, ports: list[Obj]) -> None:
+    if len(ports) > 20000:
+        errs.append(too_many("ports", len(ports), 20000))
+        return
+    seen: set[str] = set()
+    for i, port in enumerate(ports):
+        name, protocol = port.get("name") or "", port.get("protocol")
+        if name:
+            invalid_with(errs, f"ports[{i}].name", name, dns_label(name))
+        if name in seen:
+            errs.append(duplicate(f"ports[{i}].name", name))
+        seen.add(name)
+        if protocol is None:
+            errs.append(required(f"ports[{i}].protocol"))
+        elif protocol not in _PROTOCOLS:
+            errs.append(not_supported(f"ports[{i}].protocol", protocol, ("SCTP", "TCP", "UDP")))
+        app = port.get("appProtocol")
+        if app is not None:
+            invalid_with(errs, f"ports[{i}].appProtocol", app, qualified_name(app))
+
+
+def _check_slice(errs: Errors, obj: Obj, old: Obj | None) -> None:
+    kind = obj.get("addressType") or ""
+    late: Errors = []
+    if not kind:
+        late.append(required("addressType"))
+    elif kind not in ("IPv4", "IPv6", "FQDN"):
+        late.append(not_supported("addressType", kind, ("FQDN", "IPv4", "IPv6")))
+    _check_slice_ports(errs, obj.get("ports") or [])
+    endpoints = obj.get("endpoints") or ()
+    if old is None or not same(endpoints, old.get("endpoints")):
+        if len(endpoints) > 1000:
+            errs.append(too_many("endpoints", len(endpoints), 1000))
+        else:
+            for i, endpoint in enumerate(endpoints):
+                _check_endpoint(errs, endpoint, kind, f"endpoints[{i}]", late)
+    errs.extend(late)
+
+
+def validate_endpoint_slice(errs: Errors, obj: Obj, version: str) -> None:
+    _check_slice(errs, obj, None)
+
+
+def validate_endpoint_slice_update(errs: Errors, new: Obj, old: Obj, version: str) -> None:
+    _check_slice(errs, new, old)
+    immutable_beta(errs, "addressType", new.get("addressType"), old.get("addressType"))

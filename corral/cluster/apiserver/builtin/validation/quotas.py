@@ -1,0 +1,237 @@
+"""ResourceQuotas and LimitRanges."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from corral.cluster.apiserver.builtin.validation.fields import (
+    IMMUTABLE,
+    Errors,
+    duplicate,
+    forbidden_field,
+    invalid_value,
+    invalid_with,
+    required,
+)
+from corral.cluster.apiserver.builtin.validation.names import qualified_name
+from corral.cluster.apiserver.builtin.validation.quantities import NANO, canonical, nano
+from corral.cluster.apiserver.builtin.validation.resources import (
+    check_amount,
+    check_container_resource_name,
+    check_quota_resource_name,
+    check_resource_name,
+    is_standard_quota,
+    overcommits,
+)
+from corral.cluster.apiserver.builtin.validation.structs import capitalised
+from corral.kube.types import Obj
+
+__all__ = [
+    "validate_limit_range",
+    "validate_quota",
+    "validate_quota_status",
+    "validate_quota_update",
+]
+
+_POD_SCOPES = (
+    "Terminating",
+    "NotTerminating",
+    "NotBestEffort",
+    "PriorityClass",
+    "CrossNamespacePodAffinity",
+)
+_SCOPES = (*_POD_SCOPES, "BestEffort", "VolumeAttributesClass")
+_EXISTS_ONLY = (
+    "Terminating",
+    "NotTerminating",
+    "BestEffort",
+    "NotBestEffort",
+    "CrossNamespacePodAffinity",
+)
+_COMPUTE = frozenset(
+    ("cpu", "memory", "limits.cpu", "limits.memory", "requests.cpu", "requests.memory")
+)
+_PAIRS = (("BestEffort", "NotBestEffort"), ("Terminating", "NotTerminating"))
+
+
+def _scope_fits(scope: str, resource: str) -> bool:
+    if scope == "BestEffort":
+        return resource == "pods"
+    if scope == "VolumeAttributesClass":
+        return resource in ("persistentvolumeclaims", "requests.storage")
+    if scope in _POD_SCOPES:
+        return resource == "pods" or resource in _COMPUTE
+    return True
+
+
+def _check_amounts(errs: Errors, amounts: dict[str, Any] | None, path: str) -> None:
+    for name, amount in (amounts or {}).items():
+        check_quota_resource_name(errs, name, f"{path}[{name}]")
+        check_amount(errs, name, amount, f"{path}[{name}]")
+
+
+def _check_scopes(errs: Errors, spec: Obj) -> None:
+    scopes, path = spec.get("scopes") or [], "spec.scopes"
+    for scope in scopes:
+        if scope not in _SCOPES:
+            errs.append(invalid_value(path, scopes, "unsupported scope"))
+        for name in sorted(spec.get("hard") or ()):
+            if is_standard_quota(name) and not _scope_fits(scope, name):
+                errs.append(invalid_value(path, scopes, "unsupported scope applied to resource"))
+    for pair in _PAIRS:
+        if all(p in scopes for p in pair):
+            errs.append(invalid_value(path, scopes, "conflicting scopes"))
+
+
+def _check_requirement(errs: Errors, spec: Obj, item: Obj, path: str) -> None:
+    scope, operator = item.get("scopeName") or "", item.get("operator") or ""
+    values = item.get("values") or []
+    if scope not in _SCOPES:
+        errs.append(invalid_value(f"{path}.scopeName", scope, "unsupported scope"))
+    for name in sorted(spec.get("hard") or ()):
+        if is_standard_quota(name) and not _scope_fits(scope, name):
+            shown = capitalised(spec["scopeSelector"])
+            errs.append(invalid_value(path, shown, "unsupported scope applied to resource"))
+    if scope in _EXISTS_ONLY and operator != "Exists":
+        why = (
+            "must be 'Exists' when scope is any of ResourceQuotaScopeTerminating, "
+            "ResourceQuotaScopeNotTerminating, ResourceQuotaScopeBestEffort, "
+            "ResourceQuotaScopeNotBestEffort or ResourceQuotaScopeCrossNamespacePodAffinity"
+        )
+        errs.append(invalid_value(f"{path}.operator", operator, why))
+    if operator in ("In", "NotIn"):
+        if not values:
+            why = "must be at least one value when `operator` is 'In' or 'NotIn' for scope selector"
+            errs.append(required(f"{path}.values", why))
+    elif operator in ("Exists", "DoesNotExist"):
+        if values:
+            why = "must be no value when `operator` is 'Exist' or 'DoesNotExist' for scope selector"
+            errs.append(invalid_value(f"{path}.values", values, why))
+    else:
+        errs.append(invalid_value(f"{path}.operator", operator, "not a valid selector operator"))
+
+
+def _check_spec(errs: Errors, spec: Obj) -> None:
+    _check_amounts(errs, spec.get("hard"), "spec.hard")
+    _check_scopes(errs, spec)
+    selector = spec.get("scopeSelector")
+    if selector is None:
+        return
+    path = "spec.scopeSelector.matchExpressions"
+    items = selector.get("matchExpressions") or ()
+    for item in items:
+        _check_requirement(errs, spec, item, path)
+    named = {i.get("scopeName") for i in items}
+    for pair in _PAIRS:
+        if all(p in named for p in pair):
+            errs.append(invalid_value(path, spec.get("scopes"), "conflicting scopes"))
+
+
+def validate_quota(errs: Errors, obj: Obj, version: str) -> None:
+    _check_spec(errs, obj.get("spec") or {})
+
+
+def validate_quota_update(errs: Errors, new: Obj, old: Obj, version: str) -> None:
+    spec = new.get("spec") or {}
+    _check_spec(errs, spec)
+    scopes = spec.get("scopes")
+    if set(scopes or ()) != set((old.get("spec") or {}).get("scopes") or ()):
+        errs.append(invalid_value("spec.scopes", scopes, IMMUTABLE))
+
+
+def validate_quota_status(errs: Errors, new: Obj, old: Obj, version: str) -> None:
+    status = new.get("status") or {}
+    _check_amounts(errs, status.get("hard"), "status.hard")
+    _check_amounts(errs, status.get("used"), "status.used")
+
+
+def _check_limit_type(errs: Errors, kind: str, path: str) -> None:
+    if found := qualified_name(kind):
+        invalid_with(errs, path, kind, found)
+    elif "/" not in kind and kind not in ("Pod", "Container", "PersistentVolumeClaim"):
+        why = "must be a standard limit type or fully qualified"
+        errs.append(invalid_value(path, kind, why))
+
+
+def _check_limit_names(errs: Errors, limit: Obj, kind: str, path: str) -> list[str]:
+    check = check_container_resource_name if kind in ("Pod", "Container") else check_resource_name
+    names: dict[str, None] = {}
+
+    def visit(group: str) -> None:
+        for name in limit.get(group) or ():
+            check(errs, name, f"{path}.{group}[{name}]")
+            names[name] = None
+
+    visit("max")
+    visit("min")
+    for group in ("default", "defaultRequest"):
+        if kind != "Pod":
+            visit(group)
+        elif limit.get(group):
+            why = "may not be specified when `type` is 'Pod'"
+            errs.append(forbidden_field(f"{path}.{group}", why))
+    if kind == "PersistentVolumeClaim" and not any(
+        "storage" in (limit.get(g) or ()) for g in ("min", "max")
+    ):
+        why = "either minimum or maximum storage value is required, but neither was provided"
+        errs.append(required(f"{path}.limits", why))
+    visit("maxLimitRequestRatio")
+    return list(names)
+
+
+_ORDERS = (
+    ("min", "max", "min", "min value {0} is greater than max value {1}", 0),
+    ("min", "defaultRequest", "defaultRequest",
+     "min value {0} is greater than default request value {1}", 1),
+    ("defaultRequest", "max", "defaultRequest",
+     "default request value {0} is greater than max value {1}", 0),
+    ("defaultRequest", "default", "defaultRequest",
+     "default request value {0} is greater than default limit value {1}", 0),
+    ("min", "default", "default", "min value {0} is greater than default value {1}", 0),
+    ("default", "max", "default", "default value {0} is greater than max value {1}", 1),
+)  # fmt: skip
+"""Which amount must not exceed which, where it is reported, the text, the amount printed."""
+
+
+def _check_limit_amounts(errs: Errors, limit: Obj, kind: str, name: str, path: str) -> None:
+    groups = ("min", "max", "default", "defaultRequest", "maxLimitRequestRatio")
+    amounts = {g: (limit.get(g) or {}).get(name) for g in groups}
+    if kind == "Pod":
+        amounts["default"] = amounts["defaultRequest"] = None
+    for lesser, greater, place, text, shown in _ORDERS:
+        a, b = amounts[lesser], amounts[greater]
+        if a is not None and b is not None and nano(a) > nano(b):
+            why = text.format(canonical(a), canonical(b))
+            printed = canonical((a, b)[shown])
+            errs.append(invalid_value(f"{path}.{place}[{name}]", printed, why))
+    ratio = amounts["maxLimitRequestRatio"]
+    where = f"{path}.maxLimitRequestRatio[{name}]"
+    if ratio is not None and nano(ratio) < NANO:
+        why = f"ratio {canonical(ratio)} is less than 1"
+        errs.append(invalid_value(where, canonical(ratio), why))
+    low, high = amounts["min"], amounts["max"]
+    if ratio is not None and low is not None and high is not None and nano(low):
+        bound = nano(high) / nano(low)
+        if nano(ratio) / NANO > bound:
+            why = f"ratio {canonical(ratio)} is greater than max/min = {bound:f}"
+            errs.append(invalid_value(where, canonical(ratio), why))
+    default, asked = amounts["default"], amounts["defaultRequest"]
+    if not overcommits(name) and default is not None and asked is not None:
+        if nano(default) != nano(asked):
+            why = (
+                f"default value {canonical(default)} must equal to defaultRequest value "
+                f"{canonical(asked)} in {name}"
+            )
+            errs.append(invalid_value(f"{path}.defaultRequest[{name}]", canonical(asked), why))
+
+
+def validate_limit_range(errs: Errors, obj: Obj, version: str) -> None:
+    seen: set[str] = set()
+    for i, limit in enumerate((obj.get("spec") or {}).get("limits") or ()):
+        path, kind = f"spec.limits[{i}]", limit.get("type") or ""
+        _check_limit_type(errs, kind, f"{path}.type")
+        if kind in seen:
+            errs.append(duplicate(f"{path}.type", kind))
+        seen.add(kind)
+        for name in _check_limit_names(errs, limit, kind, path):
+            _check_limit_amounts(errs, limit, kind, name, path)

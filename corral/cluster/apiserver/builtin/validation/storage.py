@@ -1,0 +1,221 @@
+"""StorageClasses, CSI drivers and nodes, volume attachments and attribute classes."""
+
+from __future__ import annotations
+
+from corral.cluster.apiserver.builtin.validation.fields import (
+    Errors,
+    duplicate,
+    forbidden_field,
+    immutable,
+    immutable_beta,
+    invalid_value,
+    invalid_with,
+    non_negative,
+    not_supported,
+    required,
+    same,
+    too_long,
+)
+from corral.cluster.apiserver.builtin.validation.names import dns_subdomain, qualified_name
+from corral.cluster.apiserver.builtin.validation.projected import check_token_expiration
+from corral.cluster.apiserver.builtin.validation.selectors import check_label_name
+from corral.cluster.apiserver.builtin.validation.structs import capitalised
+from corral.cluster.apiserver.builtin.validation.volumes import check_csi_driver_name
+from corral.kube.types import Obj
+
+__all__ = [
+    "validate_attachment",
+    "validate_attachment_update",
+    "validate_attributes_class",
+    "validate_attributes_class_update",
+    "validate_csi_driver",
+    "validate_csi_driver_update",
+    "validate_csi_node",
+    "validate_csi_node_update",
+    "validate_storage_class",
+    "validate_storage_class_update",
+]
+
+_SIZE = 256 * 1024
+
+
+def _check_parameters(errs: Errors, params: dict[str, str], *, needed: bool) -> None:
+    if len(params) > 512:
+        errs.append(too_long("parameters", 512))
+        return
+    if "" in params:
+        errs.append(invalid_value("parameters", "", "field can not be empty."))
+    if sum(len(k) + len(v) for k, v in params.items()) > _SIZE:
+        errs.append(too_long("parameters", _SIZE))
+    if needed and not params:
+        errs.append(required("parameters", "must contain at least one key/value pair"))
+
+
+def _check_topologies(errs: Errors, terms: list[Obj]) -> None:
+    seen: list[dict[str, set[str]]] = []
+    for i, term in enumerate(terms):
+        path = f"allowedTopologies[{i}].matchLabelExpressions"
+        found: dict[str, set[str]] = {}
+        for j, item in enumerate(term.get("matchLabelExpressions") or ()):
+            key, values = item.get("key") or "", item.get("values") or []
+            if not values:
+                errs.append(required(f"{path}[{j}].values"))
+            for k, value in enumerate(values):
+                if value in values[:k]:
+                    errs.append(duplicate(f"{path}[{j}].values[{k}]", value))
+            check_label_name(errs, f"{path}[{j}].key", key)
+            if key in found:
+                errs.append(duplicate(f"{path}[{j}].key", key))
+            found[key] = set(values)
+        if found in seen:
+            errs.append(duplicate(path, ""))
+        seen.append(found)
+
+
+def validate_storage_class(errs: Errors, obj: Obj, version: str) -> None:
+    if provisioner := obj.get("provisioner"):
+        lowered = provisioner.lower()
+        invalid_with(errs, "provisioner", lowered, qualified_name(lowered))
+    _check_parameters(errs, obj.get("parameters") or {}, needed=False)
+    policy = obj.get("reclaimPolicy")
+    if policy and policy not in ("Delete", "Retain"):
+        errs.append(not_supported("reclaimPolicy", policy, ("Delete", "Retain")))
+    mode = obj.get("volumeBindingMode")
+    if mode is None:
+        errs.append(required("volumeBindingMode"))
+    elif mode not in ("Immediate", "WaitForFirstConsumer"):
+        allowed = ("Immediate", "WaitForFirstConsumer")
+        errs.append(not_supported("volumeBindingMode", mode, allowed))
+    _check_topologies(errs, obj.get("allowedTopologies") or [])
+    if not provisioner:
+        errs.append(required("provisioner"))
+
+
+def validate_storage_class_update(errs: Errors, new: Obj, old: Obj, version: str) -> None:
+    for name in ("provisioner", "parameters", "reclaimPolicy", "volumeBindingMode"):
+        immutable_beta(errs, name, new.get(name), old.get(name))
+
+
+def _check_driver(errs: Errors, spec: Obj) -> None:
+    for name, shown in (
+        ("attachRequired", "attachedRequired"),
+        ("podInfoOnMount", "podInfoOnMount"),
+        ("storageCapacity", "storageCapacity"),
+    ):
+        if spec.get(name) is None:
+            errs.append(required(f"spec.{shown}"))
+    policy = spec.get("fsGroupPolicy")
+    allowed = ("File", "None", "ReadWriteOnceWithFSType")
+    if policy is not None and policy not in allowed:
+        errs.append(not_supported("spec.fsGroupPolicy", policy, allowed))
+    seen: set[str] = set()
+    for i, request in enumerate(spec.get("tokenRequests") or ()):
+        audience, path = request.get("audience") or "", f"spec.tokenRequests[{i}]"
+        if audience in seen:
+            errs.append(duplicate(f"{path}.audience", audience))
+            continue
+        seen.add(audience)
+        if (seconds := request.get("expirationSeconds")) is not None:
+            check_token_expiration(errs, seconds, f"{path}.expirationSeconds")
+    for mode in spec.get("volumeLifecycleModes") or ():
+        if mode not in ("Persistent", "Ephemeral"):
+            where = "spec.volumeLifecycleModes"
+            errs.append(not_supported(where, mode, ("Persistent", "Ephemeral")))
+    period = spec.get("nodeAllocatableUpdatePeriodSeconds")
+    if period is not None and period < 10:
+        why = "must be greater than or equal to 10 seconds"
+        errs.append(invalid_value("spec.nodeAllocatableUpdatePeriodSeconds", period, why))
+
+
+def validate_csi_driver(errs: Errors, obj: Obj, version: str) -> None:
+    _check_driver(errs, obj.get("spec") or {})
+
+
+def validate_csi_driver_update(errs: Errors, new: Obj, old: Obj, version: str) -> None:
+    after, before = new.get("spec") or {}, old.get("spec") or {}
+    _check_driver(errs, after)
+    name = "attachRequired"
+    immutable(errs, "spec.attachedRequired", after.get(name), before.get(name))
+    name = "volumeLifecycleModes"
+    immutable_beta(errs, f"spec.{name}", after.get(name), before.get(name))
+
+
+def validate_csi_node(errs: Errors, obj: Obj, version: str) -> None:
+    seen: set[str] = set()
+    for i, driver in enumerate((obj.get("spec") or {}).get("drivers") or ()):
+        path, name = f"spec.drivers[{i}]", driver.get("name") or ""
+        check_csi_driver_name(errs, name, f"{path}.name")
+        node = driver.get("nodeID") or ""
+        if not node:
+            errs.append(required(f"{path}.nodeID"))
+        if len(node) > 256:
+            errs.append(invalid_value(f"{path}.nodeID", node, "must be 256 characters or less"))
+        non_negative(errs, driver.get("allocatable") or {}, f"{path}.allocatable", "count")
+        if name in seen:
+            errs.append(duplicate(f"{path}.name", name))
+        seen.add(name)
+        keys = driver.get("topologyKeys") or []
+        for j, key in enumerate(keys):
+            if not key:
+                errs.append(required(path, key))
+            if key in keys[:j]:
+                errs.append(duplicate(path, key))
+            invalid_with(errs, path, key, qualified_name(key))
+
+
+def validate_csi_node_update(errs: Errors, new: Obj, old: Obj, version: str) -> None:
+    validate_csi_node(errs, new, version)
+    after = {d.get("name"): d for d in (new.get("spec") or {}).get("drivers") or ()}
+    for driver in (old.get("spec") or {}).get("drivers") or ():
+        current = after.get(driver.get("name"))
+        if current is None:
+            continue
+        kept, before = (
+            {k: v for k, v in d.items() if k != "allocatable"} for d in (current, driver)
+        )
+        if not same(kept, before):
+            shown = capitalised(kept)
+            errs.append(invalid_value("spec.drivers", shown, "field is immutable"))
+
+
+def validate_attachment(errs: Errors, obj: Obj, version: str) -> None:
+    spec = obj.get("spec") or {}
+    source, path = spec.get("source") or {}, "spec.source"
+    inline, name = source.get("inlineVolumeSpec"), source.get("persistentVolumeName")
+    both = "must specify exactly one of inlineVolumeSpec and persistentVolumeName"
+    if inline is None and name is None:
+        errs.append(required(path, both))
+    elif inline is not None and name is not None:
+        errs.append(forbidden_field(path, both))
+    elif name == "":
+        why = "must specify non empty persistentVolumeName"
+        errs.append(required(f"{path}.persistentVolumeName", why))
+    node = spec.get("nodeName") or ""
+    invalid_with(errs, "spec.nodeName", node, dns_subdomain(node))
+    if name is not None:
+        invalid_with(errs, f"{path}.persistentVolumeName", name, dns_subdomain(name))
+    if not spec.get("attacher"):
+        errs.append(required("spec.attacher"))
+    else:
+        check_csi_driver_name(errs, spec["attacher"], "spec.attacher")
+
+
+def validate_attachment_update(errs: Errors, new: Obj, old: Obj, version: str) -> None:
+    validate_attachment(errs, new, version)
+    immutable_beta(errs, "spec", new.get("spec"), old.get("spec"))
+
+
+def validate_attributes_class(errs: Errors, obj: Obj, version: str) -> None:
+    if name := obj.get("driverName"):
+        lowered = name.lower()
+        invalid_with(errs, "driverName", lowered, qualified_name(lowered))
+    else:
+        errs.append(required("driverName"))
+    _check_parameters(errs, obj.get("parameters") or {}, needed=True)
+
+
+def validate_attributes_class_update(errs: Errors, new: Obj, old: Obj, version: str) -> None:
+    for name in ("driverName", "parameters"):
+        if not same(new.get(name), old.get(name)):
+            errs.append(forbidden_field(name, f"updates to {name} are forbidden."))
+    validate_attributes_class(errs, new, version)

@@ -1,0 +1,394 @@
+"""Deployments, ReplicaSets, StatefulSets, DaemonSets, ReplicationControllers, revisions."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from corral.cluster.apiserver.builtin.validation.claims import check_claim_spec
+from corral.cluster.apiserver.builtin.validation.fields import (
+    IMMUTABLE,
+    NEGATIVE,
+    Errors,
+    forbidden_field,
+    immutable,
+    int_of,
+    invalid_value,
+    invalid_with,
+    non_negative,
+    not_supported,
+    required,
+    same,
+)
+from corral.cluster.apiserver.builtin.validation.names import dns_label, percent
+from corral.cluster.apiserver.builtin.validation.pods import (
+    check_pod_template,
+    reject_unless_always,
+)
+from corral.cluster.apiserver.builtin.validation.selectors import (
+    check_selector,
+    is_empty,
+    matches,
+    well_formed,
+)
+from corral.kube.types import Obj
+
+__all__ = [
+    "check_int_or_percent",
+    "check_not_over_100",
+    "validate_controller",
+    "validate_controller_status",
+    "validate_daemon_set",
+    "validate_daemon_set_status",
+    "validate_daemon_set_update",
+    "validate_deployment",
+    "validate_deployment_status",
+    "validate_deployment_update",
+    "validate_replica_set",
+    "validate_replica_set_status",
+    "validate_replica_set_update",
+    "validate_revision",
+    "validate_revision_update",
+    "validate_stateful_set",
+    "validate_stateful_set_status",
+    "validate_stateful_set_update",
+]
+
+_MISMATCH = "`selector` does not match template `labels`"
+_OVER_REPLICAS = "cannot be greater than status.replicas"
+
+
+def check_int_or_percent(errs: Errors, value: Any, path: str) -> None:
+    if isinstance(value, str):
+        invalid_with(errs, path, value, percent(value))
+    elif value < 0:
+        errs.append(invalid_value(path, value, NEGATIVE))
+
+
+def _amount(value: Any) -> int:
+    if isinstance(value, str):
+        return int(value[:-1]) if not percent(value) else 0
+    return int(value or 0)
+
+
+def check_not_over_100(errs: Errors, value: Any, path: str) -> None:
+    if isinstance(value, str) and not percent(value) and int(value[:-1]) > 100:
+        errs.append(invalid_value(path, value, "must not be greater than 100%"))
+
+
+def _check_template(errs: Errors, spec: Obj, kind: str) -> None:
+    """The template of a replicated workload, and its fit with the selector."""
+    selector, template = spec.get("selector"), spec.get("template") or {}
+    if selector is not None and not is_empty(selector):
+        labels = (template.get("metadata") or {}).get("labels")
+        if not matches(selector, labels):
+            errs.append(invalid_value("spec.template.metadata.labels", labels, _MISMATCH))
+    check_pod_template(errs, template, "spec.template")
+    reject_unless_always(errs, template.get("spec") or {}, "spec.template.spec", kind)
+
+
+def _check_selector(errs: Errors, spec: Obj, kind: str) -> bool:
+    selector = spec.get("selector")
+    if selector is None:
+        errs.append(required("spec.selector"))
+        return True
+    before = len(errs)
+    check_selector(errs, selector, "spec.selector")
+    sound = len(errs) == before
+    if is_empty(selector):
+        why = f"empty selector is invalid for {kind}"
+        errs.append(invalid_value("spec.selector", selector, why))
+    return sound
+
+
+def validate_deployment(errs: Errors, obj: Obj, version: str) -> None:
+    spec = obj.get("spec") or {}
+    non_negative(errs, spec, "spec", "replicas")
+    if _check_selector(errs, spec, "deployment"):
+        _check_template(errs, spec, "ReplicaSet")
+    else:
+        errs.append(invalid_value("spec.selector", spec["selector"], "invalid label selector"))
+    _check_strategy(errs, spec.get("strategy") or {})
+    non_negative(
+        errs, spec, "spec", "minReadySeconds", "revisionHistoryLimit", "progressDeadlineSeconds"
+    )
+    deadline = spec.get("progressDeadlineSeconds")
+    if deadline is not None and deadline <= int_of(spec.get("minReadySeconds")):
+        why = "must be greater than minReadySeconds"
+        errs.append(invalid_value("spec.progressDeadlineSeconds", deadline, why))
+
+
+def _check_strategy(errs: Errors, strategy: Obj) -> None:
+    kind, rolling = strategy.get("type") or "", strategy.get("rollingUpdate")
+    path = "spec.strategy.rollingUpdate"
+    if kind == "Recreate":
+        if rolling is not None:
+            why = "may not be specified when strategy `type` is 'Recreate'"
+            errs.append(forbidden_field(path, why))
+    elif kind != "RollingUpdate":
+        shown = {"Type": kind, "RollingUpdate": rolling}
+        errs.append(not_supported("spec.strategy", shown, ("Recreate", "RollingUpdate")))
+    elif rolling is None:
+        errs.append(required(path, "this should be defaulted and never be nil"))
+    else:
+        unavailable, surge = rolling.get("maxUnavailable", 0), rolling.get("maxSurge", 0)
+        check_int_or_percent(errs, unavailable, f"{path}.maxUnavailable")
+        check_int_or_percent(errs, surge, f"{path}.maxSurge")
+        if _amount(unavailable) == 0 and _amount(surge) == 0:
+            why = "may not be 0 when `maxSurge` is 0"
+            errs.append(invalid_value(f"{path}.maxUnavailable", unavailable, why))
+        check_not_over_100(errs, unavailable, f"{path}.maxUnavailable")
+
+
+def validate_deployment_update(errs: Errors, new: Obj, old: Obj, version: str) -> None:
+    validate_deployment(errs, new, version)
+    _fixed_selector(errs, new, old)
+
+
+def _fixed_selector(errs: Errors, new: Obj, old: Obj) -> None:
+    after, before = (new.get("spec") or {}).get("selector"), (old.get("spec") or {}).get("selector")
+    immutable(errs, "spec.selector", after, before)
+
+
+def validate_replica_set(errs: Errors, obj: Obj, version: str) -> None:
+    spec = obj.get("spec") or {}
+    non_negative(errs, spec, "spec", "replicas", "minReadySeconds")
+    if _check_selector(errs, spec, "deployment"):
+        _check_template(errs, spec, "ReplicaSet")
+    else:
+        errs.append(invalid_value("spec.selector", spec["selector"], "invalid label selector"))
+
+
+def validate_replica_set_update(errs: Errors, new: Obj, old: Obj, version: str) -> None:
+    validate_replica_set(errs, new, version)
+    _fixed_selector(errs, new, old)
+
+
+def _check_set_strategy(errs: Errors, strategy: Obj) -> None:
+    kind, rolling = strategy.get("type") or "", strategy.get("rollingUpdate")
+    path = "spec.updateStrategy"
+    if not kind:
+        errs.append(required(path))
+    elif kind == "OnDelete":
+        if rolling is not None:
+            why = "only allowed for updateStrategy 'RollingUpdate'"
+            errs.append(invalid_value(f"{path}.rollingUpdate", rolling, why))
+    elif kind != "RollingUpdate":
+        shown = {"Type": kind, "RollingUpdate": rolling}
+        errs.append(invalid_value(path, shown, "must be 'RollingUpdate' or 'OnDelete'"))
+    elif rolling is not None:
+        non_negative(errs, rolling, f"{path}.rollingUpdate", "partition")
+        unavailable, where = rolling.get("maxUnavailable"), f"{path}.rollingUpdate.maxUnavailable"
+        if unavailable is not None:
+            check_int_or_percent(errs, unavailable, where)
+            if _amount(unavailable) == 0:
+                errs.append(invalid_value(where, unavailable, "cannot be 0"))
+            check_not_over_100(errs, unavailable, where)
+
+
+def _with_claim_volumes(spec: Obj) -> Obj:
+    """The template as its pods will be: claims are volumes, the host names come later."""
+    template = spec.get("template") or {}
+    claims = spec.get("volumeClaimTemplates") or ()
+    pod = template.get("spec") or {}
+    if not claims and not pod.get("subdomain") and not pod.get("hostname"):
+        return template
+    pod = {k: v for k, v in pod.items() if k not in ("subdomain", "hostname")}
+    names = [(c.get("metadata") or {}).get("name") or "" for c in claims]
+    made = [{"name": n, "persistentVolumeClaim": {"claimName": n}} for n in dict.fromkeys(names)]
+    own = [v for v in pod.get("volumes") or () if v.get("name") not in names]
+    if made:
+        pod["volumes"] = [*made, *own]
+    return {**template, "spec": pod}
+
+
+def validate_stateful_set(errs: Errors, obj: Obj, version: str) -> None:
+    spec = obj.get("spec") or {}
+    policy = spec.get("podManagementPolicy") or ""
+    if not policy:
+        errs.append(required("spec.podManagementPolicy"))
+    elif policy not in ("OrderedReady", "Parallel"):
+        why = "must be 'OrderedReady' or 'Parallel'"
+        errs.append(invalid_value("spec.podManagementPolicy", policy, why))
+    _check_set_strategy(errs, spec.get("updateStrategy") or {})
+    retention = spec.get("persistentVolumeClaimRetentionPolicy")
+    if retention is not None:
+        for name in ("whenDeleted", "whenScaled"):
+            value = retention.get(name) or ""
+            if value not in ("Retain", "Delete"):
+                where = f"spec.persistentVolumeClaimRetentionPolicy.{name}"
+                errs.append(not_supported(where, value, ("Retain", "Delete")))
+    for i, claim in enumerate(spec.get("volumeClaimTemplates") or ()):
+        check_claim_spec(errs, claim.get("spec") or {}, f"spec.volumeClaimTemplates[{i}].spec")
+    non_negative(errs, spec, "spec", "replicas", "minReadySeconds")
+    non_negative(errs, spec.get("ordinals") or {}, "spec.ordinals", "start")
+    if service := spec.get("serviceName"):
+        invalid_with(errs, "spec.serviceName", service, dns_label(service))
+    if _check_selector(errs, spec, "statefulset"):
+        _check_set_template(errs, spec)
+    else:
+        errs.append(invalid_value("spec.selector", spec["selector"], ""))
+    pod = (spec.get("template") or {}).get("spec") or {}
+    reject_unless_always(errs, pod, "spec.template.spec", "StatefulSet")
+
+
+def _check_set_template(errs: Errors, spec: Obj) -> None:
+    template, selector = _with_claim_volumes(spec), spec.get("selector")
+    if selector is not None and not is_empty(selector):
+        labels = (template.get("metadata") or {}).get("labels")
+        if not matches(selector, labels):
+            errs.append(invalid_value("spec.template.metadata.labels", labels, _MISMATCH))
+    check_pod_template(errs, template, "spec.template")
+
+
+def validate_stateful_set_update(errs: Errors, new: Obj, old: Obj, version: str) -> None:
+    validate_stateful_set(errs, new, version)
+    after, before = new.get("spec") or {}, old.get("spec") or {}
+    for name in ("selector", "volumeClaimTemplates", "serviceName", "podManagementPolicy"):
+        immutable(errs, f"spec.{name}", after.get(name), before.get(name))
+
+
+def validate_daemon_set(errs: Errors, obj: Obj, version: str) -> None:
+    spec = obj.get("spec") or {}
+    selector, template = spec.get("selector"), spec.get("template") or {}
+    check_selector(errs, selector, "spec.selector")
+    labels = (template.get("metadata") or {}).get("labels")
+    if well_formed(selector) and not matches(selector, labels):
+        errs.append(invalid_value("spec.template.metadata.labels", labels, _MISMATCH))
+    if selector is not None and is_empty(selector):
+        why = "empty selector is invalid for daemonset"
+        errs.append(invalid_value("spec.selector", selector, why))
+    check_pod_template(errs, template, "spec.template")
+    reject_unless_always(errs, template.get("spec") or {}, "spec.template.spec", "DaemonSet")
+    non_negative(errs, spec, "spec", "minReadySeconds")
+    _check_daemon_strategy(errs, spec.get("updateStrategy") or {})
+    non_negative(errs, spec, "spec", "revisionHistoryLimit")
+
+
+def _check_daemon_strategy(errs: Errors, strategy: Obj) -> None:
+    kind, rolling = strategy.get("type") or "", strategy.get("rollingUpdate")
+    path = "spec.updateStrategy"
+    if kind == "OnDelete":
+        return
+    if kind != "RollingUpdate":
+        shown = {"Type": kind, "RollingUpdate": rolling}
+        errs.append(not_supported(path, shown, ("RollingUpdate", "OnDelete")))
+        return
+    path += ".rollingUpdate"
+    if rolling is None:
+        errs.append(required(path))
+        return
+    unavailable, surge = rolling.get("maxUnavailable", 0), rolling.get("maxSurge", 0)
+    for check in (check_int_or_percent, check_not_over_100):
+        check(errs, unavailable, f"{path}.maxUnavailable")
+        check(errs, surge, f"{path}.maxSurge")
+    if _amount(unavailable) and _amount(surge):
+        why = "may not be set when maxUnavailable is non-zero"
+        errs.append(invalid_value(f"{path}.maxSurge", surge, why))
+    elif not _amount(unavailable) and not _amount(surge):
+        errs.append(required(f"{path}.maxUnavailable", "cannot be 0 when maxSurge is 0"))
+
+
+def validate_daemon_set_update(errs: Errors, new: Obj, old: Obj, version: str) -> None:
+    _fixed_selector(errs, new, old)
+    validate_daemon_set(errs, new, version)
+
+
+def validate_controller(errs: Errors, obj: Obj, version: str) -> None:
+    """A ReplicationController; its numbers are checked by declaration, hence last."""
+    spec = obj.get("spec") or {}
+    selector, template = spec.get("selector") or {}, spec.get("template")
+    if not selector:
+        errs.append(required("spec.selector"))
+    if template is None:
+        errs.append(required("spec.template"))
+    else:
+        labels = (template.get("metadata") or {}).get("labels") or {}
+        if any(labels.get(k) != v for k, v in selector.items()):
+            shown = labels or None
+            errs.append(invalid_value("spec.template.metadata.labels", shown, _MISMATCH))
+        check_pod_template(errs, template, "spec.template")
+        pod = template.get("spec") or {}
+        reject_unless_always(errs, pod, "spec.template.spec", "ReplicationController")
+    if spec.get("replicas") is None:
+        errs.append(required("spec.replicas"))
+    non_negative(errs, spec, "spec", "replicas", "minReadySeconds")
+
+
+def validate_revision(errs: Errors, obj: Obj, version: str) -> None:
+    revision = obj.get("revision") or 0
+    if revision < 0:
+        errs.append(invalid_value("revision", revision, NEGATIVE))
+    data = obj.get("data")
+    if data is None:
+        errs.append(required("data", "data is mandatory"))
+    elif not isinstance(data, dict):
+        errs.append(required("data", "data must be a valid JSON object"))
+
+
+def validate_revision_update(errs: Errors, new: Obj, old: Obj, version: str) -> None:
+    revision = new.get("revision") or 0
+    if revision < 0:
+        errs.append(invalid_value("revision", revision, NEGATIVE))
+    if not same(new.get("data"), old.get("data")):
+        errs.append(invalid_value("data", new.get("data"), IMMUTABLE))
+
+
+def _check_counts(
+    errs: Errors, status: Obj, capped: tuple[str, ...], ready_name: str = "readyReplicas"
+) -> None:
+    replicas = int_of(status.get("replicas"))
+    for name in capped:
+        value = int_of(status.get(name))
+        if value > replicas:
+            errs.append(invalid_value(f"status.{name}", value, _OVER_REPLICAS))
+    available = int_of(status.get("availableReplicas"))
+    if available > int_of(status.get("readyReplicas")):
+        why = f"cannot be greater than {ready_name}"
+        errs.append(invalid_value("status.availableReplicas", available, why))
+
+
+def _check_collisions(errs: Errors, new: Obj, old: Obj) -> None:
+    after = (new.get("status") or {}).get("collisionCount")
+    before = (old.get("status") or {}).get("collisionCount")
+    if before is not None and (after is None or after < before):
+        why = "cannot be decremented"
+        errs.append(invalid_value("status.collisionCount", after or 0, why))
+
+
+def validate_deployment_status(errs: Errors, new: Obj, old: Obj, version: str) -> None:
+    status = new.get("status") or {}
+    names = ("observedGeneration", "replicas", "updatedReplicas", "readyReplicas",
+             "availableReplicas", "unavailableReplicas", "terminatingReplicas",
+             "collisionCount")  # fmt: skip
+    non_negative(errs, status, "status", *names)
+    _check_counts(errs, status, ("updatedReplicas", "readyReplicas", "availableReplicas"))
+    _check_collisions(errs, new, old)
+
+
+def validate_replica_set_status(errs: Errors, new: Obj, old: Obj, version: str) -> None:
+    status = new.get("status") or {}
+    names = ("replicas", "fullyLabeledReplicas", "readyReplicas", "availableReplicas",
+             "observedGeneration", "terminatingReplicas")  # fmt: skip
+    non_negative(errs, status, "status", *names)
+    _check_counts(errs, status, ("fullyLabeledReplicas", "readyReplicas", "availableReplicas"))
+
+
+validate_controller_status = validate_replica_set_status
+
+
+def validate_stateful_set_status(errs: Errors, new: Obj, old: Obj, version: str) -> None:
+    status = new.get("status") or {}
+    names = ("replicas", "readyReplicas", "currentReplicas", "updatedReplicas",
+             "availableReplicas", "observedGeneration", "collisionCount")  # fmt: skip
+    non_negative(errs, status, "status", *names)
+    capped = ("readyReplicas", "currentReplicas", "updatedReplicas", "availableReplicas")
+    _check_counts(errs, status, capped, "status.readyReplicas")
+    _check_collisions(errs, new, old)
+
+
+def validate_daemon_set_status(errs: Errors, new: Obj, old: Obj, version: str) -> None:
+    names = ("currentNumberScheduled", "numberMisscheduled", "desiredNumberScheduled",
+             "numberReady", "observedGeneration", "updatedNumberScheduled", "numberAvailable",
+             "numberUnavailable", "collisionCount")  # fmt: skip
+    non_negative(errs, new.get("status") or {}, "status", *names)
+    _check_collisions(errs, new, old)

@@ -1,0 +1,74 @@
+"""How the server's own controllers reach objects: by table, as the system itself."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from corral.cluster.apiserver.auth.users import MASTERS, UserInfo
+from corral.cluster.apiserver.http.verbs import Verbs
+from corral.cluster.apiserver.registry.kind import Kind
+from corral.cluster.apiserver.requests import Context
+from corral.cluster.apiserver.resources import Catalog
+from corral.cluster.apiserver.store import Store
+from corral.kube.types import Obj
+
+
+class Access:
+    """The verbs, without HTTP, for one named part of the system."""
+
+    def __init__(self, verbs: Verbs, catalog: Catalog, manager: str) -> None:
+        self.verbs = verbs
+        self.store: Store = verbs.registry.store
+        self._catalog = catalog
+        self._manager = manager
+        self._user = UserInfo(f"system:serviceaccount:kube-system:{manager}", groups=(MASTERS,))
+
+    def context(self) -> Context:
+        return Context(self._user, manager=self._manager)
+
+    def kind(self, table: str) -> Kind | None:
+        """The kind that is stored in a table, in its storage version where that is served."""
+        found: Kind | None = None
+        for info in self._catalog:
+            if info.table == table and "watch" in info.verbs:
+                kind = self.verbs.registry.kind_of(info.group, info.version, info.plural)
+                if kind is not None and kind.storage_version == info.api_version:
+                    return kind
+                found = found or kind
+        return found
+
+    async def create(self, table: str, namespace: str, obj: Obj) -> None:
+        kind = self.kind(table)
+        assert kind is not None, table
+        obj = kind.normalise(obj)
+        kind.default(obj)
+        await self.verbs.writer.create(kind, namespace, obj, context=self.context())
+
+    async def update(
+        self,
+        table: str,
+        namespace: str,
+        name: str,
+        *,
+        change: Callable[[Obj], Obj],
+        subresource: str = "",
+    ) -> None:
+        kind = self.kind(table)
+        if kind is None:
+            return
+
+        def changed(live: Obj | None) -> Obj:
+            assert live is not None
+            return change(live)
+
+        await self.verbs.writer.update(
+            kind, namespace, name, change=changed, context=self.context(), subresource=subresource
+        )
+
+    async def delete(self, table: str, namespace: str, name: str, options: Obj) -> None:
+        kind = self.kind(table)
+        if kind is None:
+            return
+        await self.verbs.deleter.delete(
+            kind, namespace, name, context=self.context(), options=options
+        )

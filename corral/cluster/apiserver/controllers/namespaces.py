@@ -1,0 +1,178 @@
+"""Namespaces: what every one holds from the start, and emptying those that are deleted."""
+
+from __future__ import annotations
+
+from corral.cluster.apiserver.controllers.access import Access
+from corral.cluster.apiserver.controllers.queue import KeyedQueue
+from corral.cluster.apiserver.store import DELETED, Event
+from corral.kube import errors
+from corral.kube.types import Obj
+
+TABLE = "/namespaces"
+ACCOUNTS = "/serviceaccounts"
+CONFIG_MAPS = "/configmaps"
+ROOT_CA = "kube-root-ca.crt"
+RECHECK = 0.2
+"""Seconds between looks at a namespace whose content does not go away yet."""
+
+
+class Namespaces:
+    """Keeps the default service account and the root CA in, and empties what goes."""
+
+    def __init__(self, access: Access, ca_pem: str) -> None:
+        self._access = access
+        self._store = access.store
+        self._ca_pem = ca_pem
+        self._queue: KeyedQueue[str] = KeyedQueue("namespaces", self._sync)
+
+    def start(self) -> None:
+        for entry in self._store.scan(TABLE):
+            self._queue.add(entry.name)
+        self._store.listen(self._on_event)
+        self._queue.start()
+
+    async def stop(self) -> None:
+        await self._queue.stop()
+
+    def _on_event(self, event: Event) -> None:
+        entry = event.entry
+        if entry.resource == TABLE:
+            if event.type != DELETED:
+                self._queue.add(entry.name)
+        elif event.type == DELETED and entry.namespace:
+            owner = self._store.get(TABLE, entry.namespace)
+            watched = entry.resource in (ACCOUNTS, CONFIG_MAPS)
+            if watched or (owner is not None and owner.deleting):
+                self._queue.add(entry.namespace)
+
+    async def _sync(self, name: str) -> None:
+        entry = self._store.get(TABLE, name)
+        if entry is None:
+            return
+        if entry.deleting:
+            await self._empty(name)
+            return
+        if self._store.head(ACCOUNTS, f"{name}/default") is None:
+            await self._ensure(ACCOUNTS, name, _account())
+        if self._store.head(CONFIG_MAPS, f"{name}/{ROOT_CA}") is None:
+            await self._ensure(CONFIG_MAPS, name, _root_ca(self._ca_pem))
+
+    async def _ensure(self, table: str, namespace: str, obj: Obj) -> None:
+        try:
+            await self._access.create(table, namespace, obj)
+        except (errors.AlreadyExists, errors.Forbidden, errors.NotFound):
+            return  # somebody was first, or the namespace goes away
+
+    async def _empty(self, name: str) -> None:
+        remaining: dict[str, int] = {}
+        held: dict[str, int] = {}
+        for table in self._store.resources():
+            kind = self._access.kind(table)
+            if kind is None or not kind.info.namespaced:
+                continue
+            for entry in list(self._store.scan(table, f"{name}/")):
+                remaining[kind.info.qualified] = remaining.get(kind.info.qualified, 0) + 1
+                finalizers = entry.decode()["metadata"].get("finalizers") or ()
+                for finalizer in finalizers:
+                    held[finalizer] = held.get(finalizer, 0) + 1
+                if not entry.deleting:
+                    await self._remove(table, name, entry.name)
+        await self._report(name, remaining, held)
+        if remaining:
+            self._queue.add_after(name, RECHECK)
+        else:
+            await self._finalize(name)
+
+    async def _remove(self, table: str, namespace: str, name: str) -> None:
+        try:
+            await self._access.delete(
+                table, namespace, name, {"propagationPolicy": "Background"}
+            )
+        except (errors.NotFound, errors.Conflict):
+            return
+
+    async def _finalize(self, name: str) -> None:
+        def change(live: Obj) -> Obj:
+            spec = live.setdefault("spec", {})
+            left = [f for f in spec.get("finalizers") or () if f != "kubernetes"]
+            spec["finalizers"] = left
+            return live
+
+        try:
+            await self._access.update(TABLE, "", name, change=change, subresource="finalize")
+        except errors.NotFound:
+            return
+
+    async def _report(self, name: str, remaining: dict[str, int], held: dict[str, int]) -> None:
+        """The conditions that say why a namespace is still there."""
+        now = self._access.verbs.registry.timestamp()
+
+        def change(live: Obj) -> Obj:
+            status = live.setdefault("status", {})
+            before = {c["type"]: c for c in status.get("conditions") or ()}
+            wanted = _conditions(remaining, held)
+            for condition in wanted:
+                old = before.get(condition["type"])
+                same = old is not None and old["status"] == condition["status"]
+                condition["lastTransitionTime"] = (
+                    old["lastTransitionTime"] if same and old else now
+                )
+            status["conditions"] = wanted
+            return live
+
+        try:
+            await self._access.update(TABLE, "", name, change=change, subresource="status")
+        except errors.NotFound:
+            return
+
+
+def _account() -> Obj:
+    return {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": "default"}}
+
+
+def _root_ca(pem: str) -> Obj:
+    about = (
+        "Contains a CA bundle that can be used to verify the kube-apiserver when using internal "
+        "endpoints such as the internal service IP or kubernetes.default.svc. No other usage is "
+        "guaranteed across distributions of Kubernetes clusters."
+    )
+    return {
+        "apiVersion": "v1",
+        "kind": "ConfigMap",
+        "metadata": {"name": ROOT_CA, "annotations": {"kubernetes.io/description": about}},
+        "data": {"ca.crt": pem},
+    }
+
+
+def _conditions(remaining: dict[str, int], held: dict[str, int]) -> list[Obj]:
+    content = ", ".join(
+        f"{name} has {count} resource instances" for name, count in sorted(remaining.items())
+    )
+    finalizers = ", ".join(
+        f"{name} in {count} resource instances" for name, count in sorted(held.items())
+    )
+    return [
+        _condition("NamespaceDeletionDiscoveryFailure", False, "ResourcesDiscovered",
+                   "All resources successfully discovered"),
+        _condition("NamespaceDeletionGroupVersionParsingFailure", False, "ParsedGroupVersions",
+                   "All legacy kube types successfully parsed"),
+        _condition("NamespaceDeletionContentFailure", False, "ContentDeleted",
+                   "All content successfully deleted, may be waiting on finalization"),
+        _condition("NamespaceContentRemaining", bool(remaining),
+                   "SomeResourcesRemain" if remaining else "ContentRemoved",
+                   f"Some resources are remaining: {content}" if remaining
+                   else "All content successfully removed"),
+        _condition("NamespaceFinalizersRemaining", bool(held),
+                   "SomeFinalizersRemain" if held else "ContentHasNoFinalizers",
+                   f"Some content in the namespace has finalizers remaining: {finalizers}" if held
+                   else "All content-preserving finalizers finished"),
+    ]  # fmt: skip
+
+
+def _condition(type_: str, status: bool, reason: str, message: str) -> Obj:
+    return {
+        "type": type_,
+        "status": "True" if status else "False",
+        "reason": reason,
+        "message": message,
+    }

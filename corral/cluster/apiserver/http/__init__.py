@@ -1,0 +1,1 @@
+"""The HTTP face of the API server: negotiation, bodies, verbs, watches, discovery."""

@@ -1,0 +1,100 @@
+"""Request bodies as objects: the media type, the type in the body, strict field validation."""
+
+from __future__ import annotations
+
+import orjson
+
+from corral.cluster.apiserver import wire
+from corral.cluster.apiserver.http import negotiate
+from corral.cluster.apiserver.registry.kind import Kind
+from corral.cluster.apiserver.requests import Context
+from corral.kube import errors
+from corral.kube.types import Obj
+
+
+def decode_object(kind: Kind, body: bytes, media: str, context: Context) -> Obj:
+    """The object in a request's body, normalised and defaulted.
+
+    Raises BadRequest for what is not an object of this kind, and for unknown or duplicate fields
+    under strict field validation; warns of them otherwise.
+    """
+    info = kind.info
+    strict = context.field_validation != "Ignore"
+    if media == negotiate.PROTOBUF:
+        message = None if info.custom else wire.message_for(info.group, info.version, info.kind)
+        if message is None:
+            raise errors.UnsupportedMediaType(
+                "the body of the request was in an unknown format - accepted media types include: "
+                "application/json, application/yaml"
+            )
+        obj = wire.decode_protobuf(body, message)
+        problems: list[str] = []
+    else:
+        sent = wire.parse_yaml(body) if media == negotiate.YAML else body
+        obj, problems = kind.decode(sent, strict=strict)
+    check_type(obj, info.api_version, info.kind)
+    report_problems(kind, problems, context)
+    kind.default(obj)
+    return obj
+
+
+def report_problems(kind: Kind, problems: list[str], context: Context) -> None:
+    """Unknown and duplicate fields: an error under Strict, warnings under Warn."""
+    if not problems:
+        return
+    if context.field_validation == "Strict":
+        listed = ", ".join(problems)
+        info = kind.info
+        raise errors.BadRequest(
+            f"strict decoding error: {listed}"
+            if info.custom
+            else f'{info.kind} in version "{info.version}" cannot be handled as a {info.kind}: '
+            f"strict decoding error: {listed}"
+        )
+    for text in problems:
+        context.warn(text)
+
+
+def check_type(obj: Obj, api_version: str, kind: str) -> None:
+    """The body's apiVersion and kind, where given, must be the expected ones."""
+    own_version = obj.get("apiVersion") or api_version
+    own_kind = obj.get("kind") or kind
+    if own_version == api_version and own_kind == kind:
+        obj["apiVersion"], obj["kind"] = api_version, kind
+        return
+    if own_version != api_version:
+        raise errors.BadRequest(
+            f"the API version in the data ({own_version}) does not match the expected API version "
+            f"({api_version})"
+        )
+    version = api_version.rpartition("/")[2]
+    raise errors.BadRequest(
+        f'{own_kind} in version "{version}" cannot be handled as a {kind}: '
+        f"converting ({version}.{own_kind}) to ({kind}): unknown conversion"
+    )
+
+
+def parse_json(body: bytes) -> Obj:
+    """A JSON object. Raises BadRequest."""
+    try:
+        obj = orjson.loads(body)
+    except orjson.JSONDecodeError as err:
+        raise errors.BadRequest(
+            f"couldn't get version/kind; json parse error: {err}"
+        ) from err
+    if not isinstance(obj, dict):
+        raise errors.BadRequest("couldn't get version/kind; json parse error: not an object")
+    return obj
+
+
+def parse_options(body: bytes, media: str, kind: str) -> Obj:
+    """DeleteOptions and the like from a body."""
+    message = wire.message(f"meta/v1.{kind}")
+    if media == negotiate.PROTOBUF:
+        return wire.decode_protobuf(body, message)
+    obj = wire.parse_yaml(body) if media == negotiate.YAML else parse_json(body)
+    if obj.get("kind") not in (None, "", kind):
+        raise errors.BadRequest(
+            f'{obj.get("kind")} in version "{obj.get("apiVersion")}" cannot be handled as a {kind}'
+        )
+    return wire.normalise(message, obj)

@@ -1,0 +1,222 @@
+"""The front door: every request is authenticated, authorized, dispatched and answered here.
+
+Nothing gets past it: an error of ours is a 500 with a Status and a log line, never a traceback to
+the client and never a dead connection.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import uuid
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass
+
+import orjson
+from aiohttp import web
+
+from corral.cluster.apiserver import requests
+from corral.cluster.apiserver.auth.attributes import Attributes
+from corral.cluster.apiserver.auth.authentication import Authenticator
+from corral.cluster.apiserver.auth.authorization import Authorizer
+from corral.cluster.apiserver.auth.impersonation import impersonate
+from corral.cluster.apiserver.auth.users import UserInfo
+from corral.cluster.apiserver.http import negotiate
+from corral.cluster.apiserver.http.special import Special
+from corral.cluster.apiserver.http.system import System
+from corral.cluster.apiserver.http.verbs import OBJECT_SUBRESOURCES, Verbs, answer
+from corral.cluster.apiserver.registry.kind import Kind
+from corral.cluster.apiserver.requests import RequestInfo
+from corral.cluster.apiserver.resources import Catalog, ResourceInfo
+from corral.cluster.apiserver.store import StoreError
+from corral.kube import errors
+
+log = logging.getLogger(__name__)
+
+Handler = Callable[[web.BaseRequest, RequestInfo, Kind, UserInfo], Awaitable[web.StreamResponse]]
+REQUEST_TIMEOUT = 60.0
+"""Seconds for anything that is not a stream."""
+
+
+@dataclass(slots=True)
+class Counters:
+    """What /metrics reports of the requests."""
+
+    total: dict[tuple[str, str, int], int]
+
+    def count(self, verb: str, resource: str, code: int) -> None:
+        key = (verb, resource, code)
+        self.total[key] = self.total.get(key, 0) + 1
+
+
+class Front:
+    """The one handler of the HTTP server."""
+
+    def __init__(
+        self,
+        *,
+        authenticator: Authenticator,
+        authorizer: Authorizer,
+        catalog: Catalog,
+        verbs: Verbs,
+        special: Special,
+        system: System,
+    ) -> None:
+        self._authenticator = authenticator
+        self._authorizer = authorizer
+        self._catalog = catalog
+        self._verbs = verbs
+        self._special = special
+        self._system = system
+        self.counters = Counters({})
+        system.counters = self.counters.total
+
+    async def handle(self, request: web.BaseRequest) -> web.StreamResponse:
+        """Answer one request, whatever happens."""
+        verb = resource = ""
+        try:
+            query_watch = "watch" in request.query_string and _truthy(request.query.get("watch"))
+            info = requests.parse(request.method, request.raw_path.partition("?")[0], watch=query_watch)
+            verb, resource = info.verb, info.resource
+            user = self._who(request, info)
+            response = await self._dispatch(request, info, user)
+        except errors.ApiError as err:
+            response = refuse(request, err)
+        except StoreError as err:
+            log.error("%s", err)
+            response = refuse(request, errors.InternalError(f"Internal error occurred: {err}"))
+        except (ConnectionResetError, asyncio.CancelledError):
+            raise
+        except Exception:
+            log.exception("%s %s failed", request.method, request.path)
+            response = refuse(
+                request, errors.InternalError("Internal error occurred: see the server's log")
+            )
+        self.counters.count(verb, resource, response.status)
+        return response
+
+    # -- who -------------------------------------------------------------------------------
+
+    def _who(self, request: web.BaseRequest, info: RequestInfo) -> UserInfo:
+        """Authenticate, impersonate and authorize."""
+        transport = request.transport
+        tls = transport.get_extra_info("ssl_object") if transport else None
+        certificate = tls.getpeercert(binary_form=True) if tls else None
+        headers = request.headers
+        user = self._authenticator.authenticate(
+            headers.get("Authorization"),
+            certificate=certificate,
+            protocols=headers.get("Sec-WebSocket-Protocol"),
+        )
+        attrs = attributes(user, info, request.query)
+        actual = impersonate(headers.items(), attrs, self._authorizer.authorize)
+        if actual is not user:
+            user = actual
+            attrs = attrs._replace(user=user)
+        self._authorizer.require(attrs)
+        return user
+
+    # -- what ------------------------------------------------------------------------------
+
+    async def _dispatch(
+        self, request: web.BaseRequest, info: RequestInfo, user: UserInfo
+    ) -> web.StreamResponse:
+        if not info.resource:
+            return await self._system.handle(request, info, user)
+        found = self._catalog.find(info.group, info.version, info.resource)
+        if found is None:
+            return self._unknown(info)
+        special = self._special.find(found, info)
+        if special is not None:
+            return await special(request, info, user)
+        _check_allowed(found, info)
+        kind = self._verbs.registry.kind_of(info.group, info.version, info.resource)
+        if kind is None:
+            return self._unknown(info)
+        verbs = self._verbs
+        match info.verb:
+            case "get":
+                return await verbs.get(request, info, kind)
+            case "list":
+                return await verbs.list(request, info, kind)
+            case "watch":
+                return await verbs.watch(request, info, kind)
+            case "create":
+                return await verbs.create(request, info, kind, user)
+            case "update":
+                return await verbs.update(request, info, kind, user)
+            case "patch":
+                return await verbs.patch(request, info, kind, user)
+            case "delete":
+                return await verbs.delete(request, info, kind, user)
+            case _:
+                return await verbs.delete_collection(request, info, kind, user)
+
+    def _unknown(self, info: RequestInfo) -> web.Response:
+        if info.version in self._catalog.groups().get(info.group, ()):
+            raise errors.NotFound("the server could not find the requested resource")
+        return web.Response(text="404 page not found\n", status=404)
+
+
+def attributes(user: UserInfo, info: RequestInfo, query: Mapping[str, str]) -> Attributes:
+    """The request as authorization sees it."""
+    if not info.resource:
+        return Attributes(user, info.verb, resource_request=False, path=info.path)
+    return Attributes(
+        user,
+        info.verb,
+        info.namespace,
+        info.group,
+        info.version,
+        info.resource,
+        info.subresource,
+        info.name,
+        True,
+        info.path,
+        query.get("fieldSelector", "") if info.verb in ("list", "watch") else "",
+    )
+
+
+def _check_allowed(found: ResourceInfo, info: RequestInfo) -> None:
+    """404 for a subresource that is not there, 405 for a verb it does not have."""
+    if info.subresource:
+        sub = found.subresources.get(info.subresource)
+        if sub is None or (info.subresource not in OBJECT_SUBRESOURCES | {"scale"}):
+            raise errors.NotFound("the server could not find the requested resource")
+        allowed: tuple[str, ...] = sub.verbs
+    else:
+        allowed = found.verbs
+    verb = info.verb
+    wrong_place = (verb == "create" and info.name) or (
+        verb in ("update", "patch") and not info.name
+    )
+    missing_namespace = (
+        found.namespaced and not info.namespace and verb not in ("list", "watch")
+    )
+    if verb not in allowed or wrong_place or missing_namespace:
+        raise errors.MethodNotSupported(
+            "the server does not allow this method on the requested resource"
+        )
+
+
+def _truthy(text: str | None) -> bool:
+    return text is not None and text.lower() not in ("false", "0")
+
+
+def refuse(request: web.BaseRequest, err: errors.ApiError) -> web.Response:
+    """An error as the Status the client understands."""
+    status = err.status
+    token = getattr(err, "continue_token", "")
+    if token:
+        status["metadata"]["continue"] = token
+    try:
+        out = negotiate.output(request.headers.get("Accept", ""))
+    except errors.NotAcceptable:
+        out = negotiate.Output()
+    if out.shape != "object":
+        out = negotiate.Output(out.media, content_type=out.media)
+    response = answer(out, orjson.dumps(status), err.status_code)
+    if err.retry_after:
+        response.headers["Retry-After"] = str(int(err.retry_after))
+    response.headers["Audit-Id"] = str(uuid.uuid4())
+    return response

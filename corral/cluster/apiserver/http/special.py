@@ -1,0 +1,321 @@
+"""Resources and subresources that are not plain objects: reviews, tokens, evictions, bindings."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from typing import Protocol
+
+import orjson
+from aiohttp import web
+
+from corral.cluster.apiserver import errors as say
+from corral.cluster.apiserver import wire
+from corral.cluster.apiserver.auth import reviews
+from corral.cluster.apiserver.auth.authentication import Authenticator
+from corral.cluster.apiserver.auth.authorization import Authorizer
+from corral.cluster.apiserver.auth.token_request import token_request
+from corral.cluster.apiserver.auth.tokens import Lookup, TokenIssuer
+from corral.cluster.apiserver.auth.users import UserInfo
+from corral.cluster.apiserver.http import negotiate
+from corral.cluster.apiserver.http.bodies import check_type
+from corral.cluster.apiserver.http.options import write_context
+from corral.cluster.apiserver.http.verbs import Verbs, answer
+from corral.cluster.apiserver.registry.core import AdmissionRequest
+from corral.cluster.apiserver.registry.kind import Kind
+from corral.cluster.apiserver.requests import Context, RequestInfo
+from corral.cluster.apiserver.resources import ResourceInfo
+from corral.kube import errors
+from corral.kube.selectors import Selector
+from corral.kube.types import Obj
+
+Special_ = Callable[[web.BaseRequest, RequestInfo, UserInfo], Awaitable[web.StreamResponse]]
+
+
+class NodeProxy(Protocol):
+    """What reaches into nodes: logs, exec, attach, port-forward, proxies, metrics."""
+
+    def find(self, found: ResourceInfo, info: RequestInfo) -> Special_ | None: ...
+
+
+class Special:
+    """Finds the handler of a request that is not a plain verb on a stored object."""
+
+    def __init__(
+        self,
+        *,
+        verbs: Verbs,
+        authenticator: Authenticator,
+        authorizer: Authorizer,
+        issuer: TokenIssuer,
+        lookup: Lookup,
+        nodes: NodeProxy,
+    ) -> None:
+        self._verbs = verbs
+        self._authenticator = authenticator
+        self._authorizer = authorizer
+        self._issuer = issuer
+        self._lookup = lookup
+        self._nodes = nodes
+        self._table: dict[tuple[str, str, str, str], Special_] = {
+            ("authentication.k8s.io", "tokenreviews", "", "create"): self._review,
+            ("authentication.k8s.io", "selfsubjectreviews", "", "create"): self._review,
+            ("authorization.k8s.io", "subjectaccessreviews", "", "create"): self._review,
+            ("authorization.k8s.io", "selfsubjectaccessreviews", "", "create"): self._review,
+            ("authorization.k8s.io", "localsubjectaccessreviews", "", "create"): self._review,
+            ("authorization.k8s.io", "selfsubjectrulesreviews", "", "create"): self._review,
+            ("", "serviceaccounts", "token", "create"): self._token,
+            ("", "pods", "eviction", "create"): self._evict,
+            ("", "pods", "binding", "create"): self._bind,
+            ("", "bindings", "", "create"): self._bind,
+            ("", "componentstatuses", "", "list"): self._component_statuses,
+        }
+
+    def find(self, found: ResourceInfo, info: RequestInfo) -> Special_ | None:
+        if not found.custom:
+            key = (info.group, info.resource, info.subresource, info.verb)
+            handler = self._table.get(key)
+            if handler is not None:
+                return handler
+            if info.subresource or info.group == "metrics.k8s.io":
+                return self._nodes.find(found, info)
+        return None
+
+    async def _read(
+        self, request: web.BaseRequest, group: str, version: str, kind: str
+    ) -> tuple[Obj, negotiate.Output]:
+        """An object of a kind that is not stored, from a body in any form."""
+        out = negotiate.output(request.headers.get("Accept", ""))
+        media = negotiate.body_media(request)
+        body = await negotiate.read_body(request)
+        message = wire.message_for(group, version, kind)
+        assert message is not None, kind
+        if media == negotiate.PROTOBUF:
+            obj = wire.decode_protobuf(body, message)
+        elif media == negotiate.YAML:
+            obj = wire.normalise(message, wire.parse_yaml(body))
+        else:
+            obj = wire.decode_json(message, body, strict=False).obj
+        check_type(obj, f"{group}/{version}" if group else version, kind)
+        return obj, out
+
+    async def _review(
+        self, request: web.BaseRequest, info: RequestInfo, user: UserInfo
+    ) -> web.Response:
+        kind = _REVIEWS[info.resource]
+        review, out = await self._read(request, info.group, info.version, kind)
+        authorize = self._authorizer.authorize
+        match kind:
+            case "TokenReview":
+                done = reviews.token_review(review, self._authenticator)
+            case "SelfSubjectReview":
+                done = reviews.self_subject_review(user)
+            case "SubjectAccessReview":
+                done = reviews.subject_access_review(review, authorize)
+            case "SelfSubjectAccessReview":
+                done = reviews.self_subject_access_review(review, user, authorize)
+            case "LocalSubjectAccessReview":
+                done = reviews.local_subject_access_review(review, info.namespace, authorize)
+            case _:
+                done = reviews.self_subject_rules_review(review, user, self._authorizer)
+        return answer(out, orjson.dumps(done), 201)
+
+    async def _token(
+        self, request: web.BaseRequest, info: RequestInfo, user: UserInfo
+    ) -> web.Response:
+        wanted, out = await self._read(request, "authentication.k8s.io", "v1", "TokenRequest")
+        done = token_request(
+            wanted, info.namespace, info.name, issuer=self._issuer, lookup=self._lookup
+        )
+        return answer(out, orjson.dumps(done), 201)
+
+    async def _component_statuses(
+        self, request: web.BaseRequest, info: RequestInfo, user: UserInfo
+    ) -> web.Response:
+        out = negotiate.output(request.headers.get("Accept", ""))
+        body = orjson.dumps(
+            {
+                "kind": "ComponentStatusList",
+                "apiVersion": "v1",
+                "metadata": {"resourceVersion": str(self._verbs.registry.store.revision)},
+                "items": [],
+            }
+        )
+        out = negotiate.Output(out.media, content_type=out.media)
+        return answer(out, body, 200, ["v1 ComponentStatus is deprecated in v1.19+"])
+
+    # -- pods ------------------------------------------------------------------------------
+
+    def _pods(self) -> Kind:
+        kind = self._verbs.registry.kind_of("", "v1", "pods")
+        assert kind is not None
+        return kind
+
+    async def _bind(
+        self, request: web.BaseRequest, info: RequestInfo, user: UserInfo
+    ) -> web.Response:
+        """Assign a pod to a node; a scheduler does this."""
+        binding, out = await self._read(request, "", "v1", "Binding")
+        context = write_context(request, user, "CreateOptions")
+        meta = binding.get("metadata") or {}
+        name = info.name or meta.get("name", "")
+        target = binding.get("target") or {}
+        node = target.get("name", "")
+        if target.get("kind") not in (None, "", "Node"):
+            problem = say.not_supported("target.kind", target["kind"], ["Node", "<empty>"])
+            raise say.invalid("", "Binding", name, [problem])
+        if not node:
+            raise say.invalid("", "Binding", name, [say.required("target.name")])
+
+        def change(live: Obj | None) -> Obj:
+            assert live is not None
+            _assign(live, meta, node, now=self._verbs.registry.timestamp())
+            return live
+
+        await self._verbs.writer.update(
+            self._pods(), info.namespace, name, change=change, context=context,
+            subresource="binding",
+        )  # fmt: skip
+        return answer(out, orjson.dumps(_SUCCESS | {"code": 201}), 201)
+
+    async def _evict(
+        self, request: web.BaseRequest, info: RequestInfo, user: UserInfo
+    ) -> web.Response:
+        """Delete a pod if the disruption budgets allow it."""
+        eviction, out = await self._read(request, "policy", "v1", "Eviction")
+        context = write_context(request, user, "CreateOptions")
+        options: Obj = eviction.get("deleteOptions") or {}
+        if options.get("dryRun"):
+            context.dry_run = True
+        if context.dry_run:
+            options["dryRun"] = ["All"]
+        pods = self._pods()
+        entry = self._verbs.registry.head(pods, info.namespace, info.name)
+        pod = entry.decode()
+        request_ = AdmissionRequest(
+            "CREATE", pods, info.namespace, info.name, eviction, None, context, "eviction"
+        )
+        await self._verbs.registry.admission.validate(request_)
+        if _guarded(pod):
+            await self._disrupt(pod, context)
+        await self._verbs.deleter.delete(
+            pods, info.namespace, info.name, context=context, options=options
+        )
+        return answer(out, orjson.dumps(_SUCCESS | {"code": 201}), 201)
+
+    async def _disrupt(self, pod: Obj, context: Context) -> None:
+        """Take one disruption from the pod's budget. Raises TooManyRequests when none is left."""
+        registry = self._verbs.registry
+        kind = registry.kind_of("policy", "v1", "poddisruptionbudgets")
+        assert kind is not None
+        meta = pod["metadata"]
+        budgets = [
+            b.decode()
+            for b in registry.store.scan(kind.info.table, f"{meta['namespace']}/")
+            if _selects(b.decode(), meta.get("labels") or {})
+        ]
+        if len(budgets) > 1:
+            raise say.internal(
+                "This pod has more than one PodDisruptionBudget, which the eviction subresource "
+                "does not support."
+            )
+        if not budgets:
+            return
+        budget = budgets[0]
+        name = budget["metadata"]["name"]
+
+        def change(live: Obj | None) -> Obj:
+            assert live is not None
+            return _take_disruption(live, meta["name"], now=registry.timestamp())
+
+        await self._verbs.writer.update(
+            kind, meta["namespace"], name, change=change, context=context, subresource="status"
+        )
+
+
+_REVIEWS = {
+    "tokenreviews": "TokenReview",
+    "selfsubjectreviews": "SelfSubjectReview",
+    "subjectaccessreviews": "SubjectAccessReview",
+    "selfsubjectaccessreviews": "SelfSubjectAccessReview",
+    "localsubjectaccessreviews": "LocalSubjectAccessReview",
+    "selfsubjectrulesreviews": "SelfSubjectRulesReview",
+}
+_SUCCESS: Obj = {"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success"}
+
+
+def _assign(pod: Obj, binding: Obj, node: str, *, now: str) -> None:
+    meta, spec = pod["metadata"], pod["spec"]
+    name = meta["name"]
+    if binding.get("uid") and binding["uid"] != meta["uid"]:
+        why = (
+            f"Precondition failed: UID in precondition: {binding['uid']}, "
+            f"UID in object meta: {meta['uid']}"
+        )
+        raise say.conflict("", "pods/binding", name, why)
+    if "deletionTimestamp" in meta:
+        why = f"pod {name} is being deleted, cannot be assigned to a host"
+        raise say.conflict("", "pods/binding", name, why)
+    if spec.get("nodeName"):
+        why = f'pod {name} is already assigned to node "{spec["nodeName"]}"'
+        raise say.conflict("", "pods/binding", name, why)
+    if spec.get("schedulingGates"):
+        why = f"pod {name} has non-empty .spec.schedulingGates"
+        raise say.conflict("", "pods/binding", name, why)
+    spec["nodeName"] = node
+    annotations = binding.get("annotations")
+    if annotations:
+        meta["annotations"] = {**(meta.get("annotations") or {}), **annotations}
+    status = pod.setdefault("status", {})
+    conditions = [c for c in status.get("conditions") or () if c["type"] != "PodScheduled"]
+    conditions.append({"type": "PodScheduled", "status": "True", "lastTransitionTime": now})
+    status["conditions"] = conditions
+
+
+def _guarded(pod: Obj) -> bool:
+    """Pods that run count against a budget; finished, pending and dying ones do not."""
+    phase = (pod.get("status") or {}).get("phase")
+    return phase not in ("Succeeded", "Failed", "Pending") and (
+        "deletionTimestamp" not in pod["metadata"]
+    )
+
+
+def _selects(budget: Obj, labels: dict[str, str]) -> bool:
+    return Selector.from_object((budget.get("spec") or {}).get("selector")).matches(labels)
+
+
+def _take_disruption(budget: Obj, pod: str, *, now: str) -> Obj:
+    status = budget.setdefault("status", {})
+    allowed = status.get("disruptionsAllowed", 0)
+    name = budget["metadata"]["name"]
+    if status.get("observedGeneration", 0) < budget["metadata"].get("generation", 0):
+        raise errors.TooManyRequests(
+            "Cannot evict pod as it would violate the pod's disruption budget.",
+            details={
+                "causes": [
+                    {
+                        "reason": "DisruptionBudget",
+                        "message": f"The disruption budget {name} is still being processed by "
+                        "the server.",
+                    }
+                ],
+                "retryAfterSeconds": 10,
+            },
+        )
+    if allowed <= 0:
+        healthy, wanted = status.get("currentHealthy", 0), status.get("desiredHealthy", 0)
+        raise errors.TooManyRequests(
+            "Cannot evict pod as it would violate the pod's disruption budget.",
+            details={
+                "causes": [
+                    {
+                        "reason": "DisruptionBudget",
+                        "message": f"The disruption budget {name} needs {wanted} healthy pods and "
+                        f"has {healthy} currently",
+                    }
+                ]
+            },
+        )
+    status["disruptionsAllowed"] = allowed - 1
+    status.setdefault("disruptedPods", {})[pod] = now
+    return budget
+

@@ -1,0 +1,474 @@
+"""The kinds: built-in ones put together from their parts, custom ones from their definitions."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import orjson
+
+from corral.cluster.apiserver import apply, schema, wire
+from corral.cluster.apiserver.apply import TypeSchema
+from corral.cluster.apiserver.builtin import validation
+from corral.cluster.apiserver.builtin.defaults import apply_defaults
+from corral.cluster.apiserver.builtin.strategy import (
+    EPHEMERAL_CONTAINERS_FIELDS,
+    RESIZE_FIELDS,
+    PodStrategy,
+    strategy_for,
+)
+from corral.cluster.apiserver.builtin.strategy.conversion import convert
+from corral.cluster.apiserver.crd.definition import (
+    default_crd,
+    validate_crd,
+    validate_crd_update,
+)
+from corral.cluster.apiserver.crd.structural import CompiledVersion
+from corral.cluster.apiserver.errors import FieldError
+from corral.cluster.apiserver.patch import apply_strategic_patch
+from corral.cluster.apiserver.registry.kind import Kind
+from corral.cluster.apiserver.resources import Catalog, ResourceInfo
+from corral.cluster.apiserver.wire.decode import parse_json
+from corral.cluster.apiserver.wire.duplicates import duplicate_fields
+from corral.kube import errors
+from corral.kube.selectors import Selector
+from corral.kube.types import Obj
+
+STORED_AS = {
+    ("autoscaling", "HorizontalPodAutoscaler"): ("autoscaling", "v2"),
+    ("events.k8s.io", "Event"): ("", "v1"),
+}
+"""Kinds served in several versions, and the one they are stored in."""
+
+RETURNS_DELETED = frozenset(
+    {
+        "Pod", "PodTemplate", "Service", "ServiceAccount", "Namespace", "PersistentVolume",
+        "PersistentVolumeClaim", "ResourceQuota", "StorageClass", "CSIDriver", "CSINode",
+        "VolumeAttachment", "VolumeAttributesClass",
+    }
+)  # fmt: skip
+_CRD = "CustomResourceDefinition"
+CLEANUP = "customresourcecleanup.apiextensions.k8s.io"
+
+
+class BuiltinKind(Kind):
+    """A kind with Go-typed fields, its own defaults, strategy and validation."""
+
+    def __init__(self, info: ResourceInfo) -> None:
+        super().__init__(info)
+        self._gvk = (info.group, info.version, info.kind)
+        message = wire.message_for(*self._gvk)
+        assert message is not None, self._gvk
+        self._message = message
+        self._strategy = strategy_for(info.group, info.kind)
+        self._schema: TypeSchema | None = None
+        group, version = STORED_AS.get((info.group, info.kind), (info.group, info.version))
+        self._stored = (group, version)
+        self.storage_version = f"{group}/{version}" if group else version
+        self._converts = self.storage_version != info.api_version
+        self.allow_create_on_update = self._strategy.allow_create_on_update
+        self.allow_unconditional_update = self._strategy.allow_unconditional_update
+        self.graceful = self._strategy.graceful_delete
+        self.returns_deleted = info.kind in RETURNS_DELETED
+        self.field_names = self._strategy.field_names
+
+    # -- form ------------------------------------------------------------------------------
+
+    def decode(self, body: bytes | Obj, *, strict: bool) -> tuple[Obj, list[str]]:
+        decoded = wire.decode_json(self._message, body, strict=strict)
+        return decoded.obj, decoded.problems
+
+    def normalise(self, obj: Obj) -> Obj:
+        return wire.normalise(self._message, obj)
+
+    def default(self, obj: Obj) -> None:
+        if self.info.kind == _CRD:
+            default_crd(obj)
+        else:
+            apply_defaults(*self._gvk, obj)
+
+    def to_storage(self, obj: Obj) -> Obj:
+        if self._converts:
+            group, version = self._stored
+            obj = convert(obj, self.info.api_version, self.storage_version)
+            apply_defaults(group, version, self.info.kind, obj)
+        return obj
+
+    def from_storage(self, obj: Obj) -> Obj:
+        if self._converts:
+            return convert(obj, self.storage_version, self.info.api_version)
+        return obj
+
+    # -- writing ---------------------------------------------------------------------------
+
+    def prepare_create(self, obj: Obj) -> list[str]:
+        return list(self._strategy.prepare_create(obj))
+
+    def prepare_update(self, new: Obj, old: Obj, subresource: str) -> None:
+        strategy = self._strategy
+        if subresource in ("", "scale", "binding"):
+            if subresource == "binding":
+                return
+            strategy.prepare_update(new, old)
+        elif subresource == "ephemeralcontainers" and isinstance(strategy, PodStrategy):
+            strategy.prepare_ephemeral_containers(new, old)
+        elif subresource == "resize" and isinstance(strategy, PodStrategy):
+            strategy.prepare_resize(new, old)
+        elif subresource == "finalize":
+            _finalize(new, old)
+        else:
+            strategy.prepare_status_update(new, old)
+
+    def validate_create(self, obj: Obj) -> list[FieldError]:
+        if self.info.kind == _CRD:
+            return validate_crd(obj)
+        group, version = self._stored
+        return validation.validate_create(group, version, self.info.kind, obj)
+
+    def validate_update(self, new: Obj, old: Obj, subresource: str) -> list[FieldError]:
+        if self.info.kind == _CRD:
+            return validate_crd_update(new, old)
+        group, version = self._stored
+        if subresource in ("", "scale"):
+            return validation.validate_update(group, version, self.info.kind, new, old)
+        if subresource in ("binding", "finalize", "approval"):
+            return []
+        if subresource == "ephemeralcontainers":
+            return validation.validate_ephemeral_containers(new, old)
+        if subresource == "resize":
+            return validation.validate_update(group, version, self.info.kind, new, old)
+        return validation.validate_status_update(group, version, self.info.kind, new, old)
+
+    def warnings(self, new: Obj, old: Obj | None) -> list[str]:
+        if old is None:
+            return self._strategy.warnings_create(new)
+        return self._strategy.warnings_update(new, old)
+
+    def _type_schema(self) -> TypeSchema:
+        if self._schema is None:
+            name = schema.definition_name(*self._gvk)
+            assert name is not None, self._gvk
+            self._schema = apply.builtin_schema(name)
+        return self._schema
+
+    def _resets(self, subresource: str) -> Any:
+        match subresource:
+            case "" | "scale" | "binding":
+                return self._strategy.reset_fields
+            case "ephemeralcontainers":
+                return EPHEMERAL_CONTAINERS_FIELDS
+            case "resize":
+                return RESIZE_FIELDS
+            case _:
+                return self._strategy.status_reset_fields
+
+    def track(
+        self, live: Obj | None, new: Obj, *, manager: str, now: str, subresource: str
+    ) -> None:
+        apply.track_update(
+            self._type_schema(),
+            live=live,
+            new=new,
+            manager=manager,
+            api_version=self.info.api_version,
+            now=now,
+            subresource=subresource,
+            reset_fields=self._resets(subresource),
+        )
+
+    def apply(
+        self, live: Obj | None, config: Obj, *, manager: str, now: str, force: bool, subresource: str
+    ) -> Obj:
+        return apply.apply(
+            self._type_schema(),
+            live=live,
+            config=config,
+            manager=manager,
+            api_version=self.info.api_version,
+            now=now,
+            force=force,
+            subresource=subresource,
+            reset_fields=self._resets(subresource),
+            kind=self.info.kind,
+        )
+
+    def strategic(self, doc: Obj, body: bytes) -> Obj:
+        name = schema.definition_name(*self._gvk)
+        assert name is not None, self._gvk
+        return apply_strategic_patch(doc, body, name)
+
+    # -- deleting --------------------------------------------------------------------------
+
+    def default_propagation(self) -> str:
+        if not self._strategy.supports_propagation:
+            return "Unsupported"
+        return self._strategy.default_propagation({}, self._gvk)
+
+    def grace_period(self, obj: Obj, requested: int | None) -> int:
+        return self._strategy.graceful_period(obj, requested)
+
+    def start_delete(self, obj: Obj, now: str) -> None:
+        if self.info.kind == "Namespace":
+            obj.setdefault("status", {})["phase"] = "Terminating"
+        elif self.info.kind == _CRD and "deletionTimestamp" not in obj["metadata"]:
+            terminate_crd(obj, now)
+
+    def held(self, obj: Obj) -> bool:
+        return self.info.kind == "Namespace" and bool((obj.get("spec") or {}).get("finalizers"))
+
+    # -- selecting and scaling --------------------------------------------------------------
+
+    def fields(self, obj: Obj) -> dict[str, str]:
+        return self._strategy.selectable_fields(obj)
+
+    def get_scale(self, obj: Obj) -> Obj:
+        spec, status = obj.get("spec") or {}, obj.get("status") or {}
+        selector = spec.get("selector")
+        if self.info.kind == "ReplicationController":
+            selector = {"matchLabels": selector or {}}
+        return scale_object(
+            obj,
+            replicas=spec.get("replicas", 0),
+            current=status.get("replicas", 0),
+            selector=str(Selector.from_object(selector)) if selector else "",
+        )
+
+    def set_scale(self, obj: Obj, replicas: int) -> None:
+        obj.setdefault("spec", {})["replicas"] = replicas
+
+
+def scale_object(obj: Obj, *, replicas: int, current: int, selector: str) -> Obj:
+    """The autoscaling/v1 Scale of an object."""
+    meta = obj["metadata"]
+    kept = ("name", "namespace", "uid", "resourceVersion", "creationTimestamp")
+    status: Obj = {"replicas": current}
+    if selector:
+        status["selector"] = selector
+    spec: Obj = {"replicas": replicas} if replicas else {}
+    return {
+        "kind": "Scale",
+        "apiVersion": "autoscaling/v1",
+        "metadata": {k: meta[k] for k in kept if k in meta},
+        "spec": spec,
+        "status": status,
+    }
+
+
+def _finalize(new: Obj, old: Obj) -> None:
+    """Of a namespace, only its finalizers change here."""
+    finalizers = (new.get("spec") or {}).get("finalizers")
+    new["status"] = old.get("status") or {}
+    new["spec"] = {"finalizers": finalizers} if finalizers else {}
+
+
+def terminate_crd(obj: Obj, now: str) -> None:
+    """A definition goes only after its objects: hold it until they are cleaned up."""
+    finalizers = obj["metadata"].setdefault("finalizers", [])
+    if CLEANUP not in finalizers:
+        finalizers.append(CLEANUP)
+    status = obj.setdefault("status", {})
+    conditions = [c for c in status.get("conditions") or () if c["type"] != "Terminating"]
+    conditions.append(
+        {
+            "type": "Terminating",
+            "status": "True",
+            "lastTransitionTime": now,
+            "reason": "InstanceDeletionPending",
+            "message": "CustomResourceDefinition marked for deletion; CustomResource deletion "
+            "will begin soon",
+        }
+    )
+    status["conditions"] = conditions
+
+
+class CustomKind(Kind):
+    """A kind that a CustomResourceDefinition describes, in one of its versions."""
+
+    def __init__(self, info: ResourceInfo, version: CompiledVersion, storage_version: str) -> None:
+        super().__init__(info)
+        self.version = version
+        self.storage_version = storage_version
+        self.returns_deleted = False
+        self._schema: TypeSchema | None = None
+        self.field_names = frozenset(
+            {"metadata.name", "metadata.namespace", *version.selectable_fields}
+        )
+
+    def decode(self, body: bytes | Obj, *, strict: bool) -> tuple[Obj, list[str]]:
+        problems: list[str] = []
+        if isinstance(body, bytes):
+            parsed = parse_json(None, body)
+            if strict:
+                problems = duplicate_fields(body, parsed)
+        else:
+            parsed = body
+        _require_identity(parsed)
+        return parsed, problems + [f'unknown field "{p}"' for p in self.version.prune(parsed)]
+
+    def normalise(self, obj: Obj) -> Obj:
+        self.version.prune(obj)
+        return obj
+
+    def default(self, obj: Obj) -> None:
+        self.version.default(obj)
+
+    def to_storage(self, obj: Obj) -> Obj:
+        obj["apiVersion"] = self.storage_version
+        return obj
+
+    def from_storage(self, obj: Obj) -> Obj:
+        obj["apiVersion"] = self.info.api_version
+        self.version.prune(obj)
+        self.version.default(obj)
+        return obj
+
+    def prepare_create(self, obj: Obj) -> list[str]:
+        if self.version.has_status:
+            obj.pop("status", None)
+        obj["metadata"]["generation"] = 1
+        return []
+
+    def prepare_update(self, new: Obj, old: Obj, subresource: str) -> None:
+        if subresource == "status":
+            self._prepare_status(new, old)
+            return
+        if self.version.has_status:
+            _restore(new, old, "status")
+        if _content(new, self.version.has_status) != _content(old, self.version.has_status):
+            new["metadata"]["generation"] = (old["metadata"].get("generation") or 0) + 1
+
+    def _prepare_status(self, new: Obj, old: Obj) -> None:
+        """Only the status (and the bookkeeping of the write) comes from the new object."""
+        status, meta = new.get("status"), new["metadata"]
+        kept = {k: meta[k] for k in ("managedFields", "resourceVersion") if k in meta}
+        for key in [k for k in new if k not in ("apiVersion", "kind")]:
+            del new[key]
+        new.update({k: v for k, v in old.items() if k not in ("status", "apiVersion", "kind")})
+        new["metadata"] = {**old["metadata"], **kept}
+        if status is not None:
+            new["status"] = status
+
+    def validate_create(self, obj: Obj) -> list[FieldError]:
+        problems = validation.validate_object_meta(obj, namespaced=self.info.namespaced)
+        return problems + self.version.validate(obj, None)
+
+    def validate_update(self, new: Obj, old: Obj, subresource: str) -> list[FieldError]:
+        problems = validation.validate_object_meta_update(new, old)
+        return problems + self.version.validate(new, old)
+
+    def _type_schema(self) -> TypeSchema:
+        if self._schema is None:
+            self._schema = apply.crd_schema(
+                self.version.schema, preserve_unknown=False
+            )
+        return self._schema
+
+    def _resets(self, subresource: str) -> list[tuple[str, ...]]:
+        if not self.version.has_status:
+            return []
+        if subresource == "status":
+            return _STATUS_RESETS
+        return [("status",)]
+
+    def track(
+        self, live: Obj | None, new: Obj, *, manager: str, now: str, subresource: str
+    ) -> None:
+        apply.track_update(
+            self._type_schema(),
+            live=live,
+            new=new,
+            manager=manager,
+            api_version=self.info.api_version,
+            now=now,
+            subresource=subresource,
+            reset_fields=self._resets(subresource),
+        )
+
+    def apply(
+        self, live: Obj | None, config: Obj, *, manager: str, now: str, force: bool, subresource: str
+    ) -> Obj:
+        return apply.apply(
+            self._type_schema(),
+            live=live,
+            config=config,
+            manager=manager,
+            api_version=self.info.api_version,
+            now=now,
+            force=force,
+            subresource=subresource,
+            reset_fields=self._resets(subresource),
+            kind=self.info.kind,
+        )
+
+    def strategic(self, doc: Obj, body: bytes) -> Obj:
+        raise errors.UnsupportedMediaType(
+            "the body of the request was in an unknown format - accepted media types include: "
+            "application/json-patch+json, application/merge-patch+json, "
+            "application/apply-patch+yaml"
+        )
+
+    def fields(self, obj: Obj) -> dict[str, str]:
+        return {**super().fields(obj), **self.version.field_values(obj)}
+
+    def get_scale(self, obj: Obj) -> Obj:
+        return self.version.get_scale(obj)
+
+    def set_scale(self, obj: Obj, replicas: int) -> None:
+        self.version.set_scale_replicas(obj, replicas)
+
+
+_STATUS_RESETS: list[tuple[str, ...]] = [("spec",), ("metadata",)]
+
+
+def _restore(new: Obj, old: Obj, key: str) -> None:
+    if key in old:
+        new[key] = old[key]
+    else:
+        new.pop(key, None)
+
+
+def _content(obj: Obj, without_status: bool) -> Obj:
+    """What makes a new generation of a custom object."""
+    out = {k: v for k, v in obj.items() if k != "metadata"}
+    if without_status:
+        out.pop("status", None)
+    return out
+
+
+def _require_identity(obj: Obj) -> None:
+    for key in ("kind", "apiVersion"):
+        value = obj.get(key)
+        if not isinstance(value, str) or not value:
+            shown = orjson.dumps(obj)[:1000].decode(errors="replace")
+            name = key[0].upper() + key[1:] if key == "kind" else key
+            raise errors.BadRequest(f"Object '{name}' is missing in '{shown}'")
+    if not isinstance(obj.get("metadata", {}), dict):
+        raise errors.BadRequest("metadata must be an object")
+
+
+class Kinds:
+    """All kinds that are served; built-in ones are made when first asked for."""
+
+    def __init__(self, catalog: Catalog) -> None:
+        self._catalog = catalog
+        self._made: dict[tuple[str, str, str], Kind] = {}
+
+    def find(self, group: str, version: str, plural: str) -> Kind | None:
+        """The kind of a resource, or None when it is not served or not stored."""
+        key = (group, version, plural)
+        kind = self._made.get(key)
+        if kind is None:
+            info = self._catalog.find(group, version, plural)
+            if info is None or info.custom or "watch" not in info.verbs:
+                return None
+            kind = self._made[key] = BuiltinKind(info)
+        return kind
+
+    def add(self, kind: CustomKind) -> None:
+        info = kind.info
+        self._catalog.add(info)
+        self._made[info.group, info.version, info.plural] = kind
+
+    def remove(self, group: str, plural: str) -> None:
+        self._catalog.remove(group, plural)
+        for key in [k for k in self._made if k[0] == group and k[2] == plural]:
+            del self._made[key]

@@ -1,0 +1,119 @@
+"""What one kind brings to the generic verbs."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+
+from corral.cluster.apiserver.errors import FieldError
+from corral.cluster.apiserver.resources import ResourceInfo
+from corral.kube.types import Obj
+
+
+class Kind(ABC):
+    """One kind in one served version. Every method may change the object it is given."""
+
+    info: ResourceInfo
+    storage_version: str
+    """The apiVersion the objects are stored in."""
+    allow_create_on_update: bool = False
+    allow_unconditional_update: bool = True
+    graceful: bool = False
+    """Deleting leaves the object for a grace period (Pods)."""
+    returns_deleted: bool = False
+    """A finished delete answers with the object and not with a Status."""
+    field_names: frozenset[str] = frozenset({"metadata.name", "metadata.namespace"})
+
+    def __init__(self, info: ResourceInfo) -> None:
+        self.info = info
+        self.storage_version = info.api_version
+
+    # -- form ------------------------------------------------------------------------------
+
+    @abstractmethod
+    def decode(self, body: bytes | Obj, *, strict: bool) -> tuple[Obj, list[str]]:
+        """The normalised form of JSON bytes or a parsed object, and what strict decoding says."""
+
+    @abstractmethod
+    def normalise(self, obj: Obj) -> Obj:
+        """The same without complaints; used after a patch and after a webhook."""
+
+    @abstractmethod
+    def default(self, obj: Obj) -> None: ...
+
+    def to_storage(self, obj: Obj) -> Obj:
+        """Convert from this version to the stored one."""
+        obj["apiVersion"] = self.storage_version
+        return obj
+
+    def from_storage(self, obj: Obj) -> Obj:
+        """Convert a stored object to this version."""
+        obj["apiVersion"] = self.info.api_version
+        return obj
+
+    @property
+    def plain(self) -> bool:
+        """Stored bytes can be sent as they are."""
+        return self.storage_version == self.info.api_version
+
+    # -- writing ---------------------------------------------------------------------------
+
+    def prepare_create(self, obj: Obj) -> list[str]:
+        """Returns warnings."""
+        return []
+
+    def prepare_update(self, new: Obj, old: Obj, subresource: str) -> None: ...
+
+    @abstractmethod
+    def validate_create(self, obj: Obj) -> list[FieldError]: ...
+
+    @abstractmethod
+    def validate_update(self, new: Obj, old: Obj, subresource: str) -> list[FieldError]: ...
+
+    def warnings(self, new: Obj, old: Obj | None) -> list[str]:
+        return []
+
+    @abstractmethod
+    def track(
+        self, live: Obj | None, new: Obj, *, manager: str, now: str, subresource: str
+    ) -> None:
+        """Bring ``metadata.managedFields`` of ``new`` up to date."""
+
+    @abstractmethod
+    def apply(
+        self, live: Obj | None, config: Obj, *, manager: str, now: str, force: bool, subresource: str
+    ) -> Obj:
+        """Server-side apply."""
+
+    @abstractmethod
+    def strategic(self, doc: Obj, body: bytes) -> Obj:
+        """Strategic merge patch; raises UnsupportedMediaType where the kind has none."""
+
+    # -- deleting --------------------------------------------------------------------------
+
+    def default_propagation(self) -> str:
+        return "Background"
+
+    def start_delete(self, obj: Obj, now: str) -> None:
+        """Mark what else must show that a delete has begun (a phase, a condition)."""
+
+    def held(self, obj: Obj) -> bool:
+        """Something beside ``metadata.finalizers`` keeps a deleted object for now."""
+        return False
+
+    def grace_period(self, obj: Obj, requested: int | None) -> int:
+        return 0
+
+    # -- selecting and scaling --------------------------------------------------------------
+
+    def fields(self, obj: Obj) -> dict[str, str]:
+        meta = obj.get("metadata") or {}
+        return {
+            "metadata.name": meta.get("name", ""),
+            "metadata.namespace": meta.get("namespace", ""),
+        }
+
+    def get_scale(self, obj: Obj) -> Obj:
+        raise AssertionError("only called where the catalog lists a scale subresource")
+
+    def set_scale(self, obj: Obj, replicas: int) -> None:
+        raise AssertionError("only called where the catalog lists a scale subresource")

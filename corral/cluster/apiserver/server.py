@@ -1,0 +1,301 @@
+"""The API server, put together: storage, kinds, admission, access, HTTP."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import ssl
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path
+from typing import Any, Protocol
+
+import orjson
+from aiohttp import web
+
+from corral.cluster.apiserver.admission import Chain
+from corral.cluster.apiserver.admission.namespaces import NamespaceLifecycle
+from corral.cluster.apiserver.auth import bootstrap, pki
+from corral.cluster.apiserver.auth.authentication import Authenticator, parse_token_file
+from corral.cluster.apiserver.auth.authorization import Authorizer
+from corral.cluster.apiserver.auth.jwt import Signer
+from corral.cluster.apiserver.auth.tokens import ServiceAccountTokens, TokenIssuer
+from corral.cluster.apiserver.auth.users import MASTERS, UserInfo
+from corral.cluster.apiserver.builtin.strategy import strategy_for
+from corral.cluster.apiserver.builtin.strategy.allocation import ServiceNetwork
+from corral.cluster.apiserver.controllers.access import Access
+from corral.cluster.apiserver.controllers.crds import Definitions
+from corral.cluster.apiserver.controllers.gc import GarbageCollector
+from corral.cluster.apiserver.controllers.namespaces import Namespaces
+from corral.cluster.apiserver.controllers.upkeep import EventSweeper, RoleAggregator
+from corral.cluster.apiserver.crd.structural import CompiledVersion
+from corral.cluster.apiserver.http.discovery import Discovery
+from corral.cluster.apiserver.http.front import Front
+from corral.cluster.apiserver.http.openapi import OpenApi
+from corral.cluster.apiserver.http.render import Table
+from corral.cluster.apiserver.http.special import Special
+from corral.cluster.apiserver.http.system import System
+from corral.cluster.apiserver.http.verbs import Verbs
+from corral.cluster.apiserver.kinds import CustomKind, Kinds
+from corral.cluster.apiserver.registry.core import Registry
+from corral.cluster.apiserver.registry.kind import Kind
+from corral.cluster.apiserver.requests import Context, RequestInfo
+from corral.cluster.apiserver.resources import Catalog, ResourceInfo
+from corral.cluster.apiserver.services import ServiceAllocator
+from corral.cluster.apiserver.store import DELETED, Event, Store
+from corral.kube import errors
+from corral.kube.types import Obj
+
+log = logging.getLogger(__name__)
+
+RBAC_TABLES = {
+    "rbac.authorization.k8s.io/clusterroles": "ClusterRole",
+    "rbac.authorization.k8s.io/clusterrolebindings": "ClusterRoleBinding",
+    "rbac.authorization.k8s.io/roles": "Role",
+    "rbac.authorization.k8s.io/rolebindings": "RoleBinding",
+}
+SYSTEM = UserInfo("system:apiserver", groups=(MASTERS,))
+
+
+@dataclass(frozen=True, slots=True)
+class Config:
+    """How to run the server."""
+
+    data_dir: Path
+    """Database, certificates and the admin kubeconfig."""
+    port: int = 0
+    """0 = any free port."""
+    host: str = "127.0.0.1"
+    hosts: Sequence[str] = ()
+    """Further names and addresses for the serving certificate."""
+    token_file: Path | None = None
+    """Static tokens: token,user,uid,"group,group"."""
+    service_cidr: str = "10.96.0.0/16"
+
+
+class ApiServer:
+    """One server on one data folder. ``start`` returns when it serves."""
+
+    def __init__(self, config: Config) -> None:
+        self.config = config
+        self.port = config.port
+        self.store = Store(config.data_dir / "db")
+        self.catalog = Catalog()
+        self.kinds = Kinds(self.catalog)
+        self.authorizer = Authorizer(node_uses=self._node_uses)
+        self._ready = False
+        self._runner: web.ServerRunner | None = None
+
+    # -- life ------------------------------------------------------------------------------
+
+    async def start(self) -> None:
+        """Open the store, make what is missing, listen. Raises StoreError, OSError."""
+        self.store.open()
+        self.store.listen(self._on_event)
+        self.pki = pki.ensure_pki(self.config.data_dir / "pki", hosts=self.config.hosts)
+        self._assemble()
+        for table, kind in RBAC_TABLES.items():
+            for entry in self.store.scan(table):
+                self.authorizer.set_object(kind, entry.decode())
+        self.definitions.load()
+        self.allocator.start()
+        await self._listen()
+        await self._bootstrap()
+        for controller in self.controllers:
+            controller.start()
+        self._write_kubeconfig()
+        self._ready = True
+
+    def _assemble(self) -> None:
+        signer = Signer.from_pem(self.pki.service_account_key_file.read_bytes())
+        issuer = TokenIssuer(signer)
+        tokens = ServiceAccountTokens(issuer, self.lookup)
+        static = {}
+        if self.config.token_file:
+            static = parse_token_file(self.config.token_file.read_text())
+        authenticator = Authenticator(service_accounts=tokens, static_tokens=static)
+        chain = Chain([NamespaceLifecycle(self.store)])
+        self.registry = Registry(self.store, chain, kind_of=self.kinds.find)
+        self.verbs = Verbs(self.registry, self._table_of)
+        network = ServiceNetwork(cidr=self.config.service_cidr)
+        self.allocator = self.registry.hooks["/services"] = ServiceAllocator(self.store, network)
+        self._make_controllers()
+        system = System(
+            catalog=self.catalog,
+            discovery=Discovery(self.catalog),
+            openapi=OpenApi(self.catalog, self._custom_schema),
+            issuer=issuer,
+            store=self.store,
+            address=lambda: f"{self.config.host}:{self.port}",
+            ready=lambda: self._ready,
+        )
+        special = Special(
+            verbs=self.verbs,
+            authenticator=authenticator,
+            authorizer=self.authorizer,
+            issuer=issuer,
+            lookup=self.lookup,
+            nodes=_NoNodes(),
+        )
+        self.front = Front(
+            authenticator=authenticator,
+            authorizer=self.authorizer,
+            catalog=self.catalog,
+            verbs=self.verbs,
+            special=special,
+            system=system,
+        )
+
+    def _make_controllers(self) -> None:
+        def access(name: str) -> Access:
+            return Access(self.verbs, self.catalog, name)
+
+        self.definitions = Definitions(access("kube-apiserver"), self.kinds)
+        self.controllers: list[Controller] = [
+            self.definitions,
+            Namespaces(access("namespace-controller"), self.pki.ca.cert.decode()),
+            GarbageCollector(access("generic-garbage-collector")),
+            RoleAggregator(access("clusterrole-aggregation-controller")),
+            EventSweeper(access("kube-apiserver")),
+        ]
+
+    def _table_of(self, kind: Kind) -> Table:
+        if isinstance(kind, CustomKind):
+            return CustomTable(kind.version)
+        from corral.cluster.apiserver.tables import table_for
+
+        return table_for(kind.info.group, kind.info.version, kind.info.kind)
+
+    def _custom_schema(self, info: ResourceInfo) -> Obj | None:
+        kind = self.kinds.find(info.group, info.version, info.plural)
+        return kind.version.openapi if isinstance(kind, CustomKind) else None
+
+    def _node_uses(self, node: str, resource: str, namespace: str, name: str) -> bool:
+        """A pod on the node refers to the object."""
+        return any(
+            _refers(pod.decode(), resource, name)
+            for pod in self.store.scan("/pods", f"{namespace}/")
+            if pod.fields(strategy_for("", "Pod").selectable_fields).get("spec.nodeName") == node
+        )
+
+    async def _listen(self) -> None:
+        context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+        context.load_cert_chain(self.pki.serving.cert_file, self.pki.serving.key_file)
+        context.load_verify_locations(self.pki.ca.cert_file)
+        context.verify_mode = ssl.CERT_OPTIONAL
+        server = web.Server(self.front.handle, access_log=None)
+        self._runner = web.ServerRunner(server)
+        await self._runner.setup()
+        site = web.TCPSite(
+            self._runner, self.config.host, self.config.port, ssl_context=context, backlog=1024
+        )
+        await site.start()
+        self.port = self._runner.addresses[0][1]
+
+    async def stop(self) -> None:
+        """Stop serving and make everything durable."""
+        self._ready = False
+        for controller in reversed(self.controllers):
+            await controller.stop()
+        if self._runner is not None:
+            for table in self.store.resources():
+                self.store.end_watches(table)
+            await self._runner.cleanup()
+        await self.store.close()
+
+    # -- state that follows the store ---------------------------------------------------------
+
+    def _on_event(self, event: Event) -> None:
+        entry = event.entry
+        kind = RBAC_TABLES.get(entry.resource)
+        if kind is None:
+            return
+        if event.type == DELETED:
+            self.authorizer.remove(kind, entry.namespace, entry.name)
+        else:
+            self.authorizer.set_object(kind, entry.decode())
+
+    def lookup(self, resource: str, namespace: str, name: str) -> Obj | None:
+        """A core object by plural, namespace and name."""
+        entry = self.store.get(f"/{resource}", f"{namespace}/{name}" if namespace else name)
+        return entry.decode() if entry else None
+
+    # -- first start --------------------------------------------------------------------------
+
+    async def _bootstrap(self) -> None:
+        """Create the objects every cluster has, where they are missing."""
+        objects = bootstrap.system_objects(
+            self.pki.ca.cert.decode(), target_port=self.port
+        ) + bootstrap.bootstrap_objects()
+        context = Context(SYSTEM, manager="kube-apiserver")
+        namespaces = [o for o in objects if o["kind"] == "Namespace"]
+        await asyncio.gather(*(self._ensure(o, context) for o in namespaces))
+        rest = [o for o in objects if o["kind"] != "Namespace"]
+        await asyncio.gather(*(self._ensure(o, context) for o in rest))
+
+    async def _ensure(self, obj: Obj, context: Context) -> None:
+        group, _, version = obj["apiVersion"].rpartition("/")
+        info = self.catalog.by_kind(group, version, obj["kind"])
+        assert info is not None, obj["kind"]
+        kind = self.kinds.find(group, version, info.plural)
+        assert kind is not None
+        meta = obj["metadata"]
+        namespace = meta.get("namespace", "")
+        if self.store.get(info.table, self.registry.key(kind, namespace, meta["name"])):
+            return
+        decoded = kind.normalise(obj)
+        kind.default(decoded)
+        try:
+            await self.verbs.writer.create(kind, namespace, decoded, context=context)
+        except errors.AlreadyExists:
+            return
+
+    def _write_kubeconfig(self) -> None:
+        pki.write_kubeconfig(
+            self.config.data_dir / "kubeconfig",
+            f"https://{self.config.host}:{self.port}",
+            ca=self.pki.ca.cert,
+            cert=self.pki.admin.cert,
+            key=self.pki.admin.key,
+        )
+
+    @property
+    def kubeconfig(self) -> Path:
+        return self.config.data_dir / "kubeconfig"
+
+
+class _NoNodes:
+    def find(self, found: ResourceInfo, info: RequestInfo) -> None:
+        return None
+
+
+class CustomTable:
+    """The Table of a custom kind."""
+
+    def __init__(self, version: CompiledVersion) -> None:
+        self._version = version
+        self.columns = version.columns
+
+    def row(self, obj: Obj, now: datetime) -> list[Any]:
+        return self._version.row(obj, lambda: now)
+
+
+class Controller(Protocol):
+    """A loop of the server's own."""
+
+    def start(self) -> None: ...
+
+    async def stop(self) -> None: ...
+
+
+def _refers(pod: Obj, resource: str, name: str) -> bool:
+    """Whether a pod uses a secret, config map, claim or service account of this name."""
+    spec = pod["spec"]
+    if resource == "serviceaccounts":
+        return bool(spec.get("serviceAccountName") == name)
+    if resource == "secrets" and any(
+        s.get("name") == name for s in spec.get("imagePullSecrets") or ()
+    ):
+        return True
+    return f'"{name}"'.encode() in orjson.dumps(spec)

@@ -1,0 +1,1 @@
+"""The federated learning engine: pure Python and NumPy, no Kubernetes."""

@@ -1,0 +1,1 @@
+"""What runs beside the user's code in a pod. Standard library first."""

@@ -1,0 +1,101 @@
+"""Async client for the Kubernetes wire protocol. Nothing of Corral's own kinds is in here.
+
+Start with `KubeClient` (`client`), configured by `load_config` (`kubeconfig`); errors are in
+`errors`, resource constants in `resources`. Names below are loaded when first used, so that the
+pure modules (`errors`, `types`, `selectors`, …) can be imported without the network stack.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from corral.kube.client import KubeClient
+    from corral.kube.config import ClusterConfig, ConfigError, ExecPlugin, Impersonation
+    from corral.kube.discovery import ApiResource, Discovery, UnknownKind
+    from corral.kube.errors import ApiError, error_from_status
+    from corral.kube.kubeconfig import in_cluster_config, load_config, load_kubeconfig
+    from corral.kube.listing import ListRequest
+    from corral.kube.logs import LogRequest
+    from corral.kube.portforward import PodConnection, PortForward
+    from corral.kube.resources import Resource, resource
+    from corral.kube.streams import ExecResult, Output, RemoteProcess, StreamRequest
+    from corral.kube.transport import ClientSettings, IdleTimeout, KubeConnectionError, Transport
+    from corral.kube.types import Obj
+    from corral.kube.watch import (
+        ResumingWatch,
+        WatchEvent,
+        WatchRequest,
+        is_initial_events_end,
+        watch_events,
+    )
+
+_HOMES = {
+    "client": ("KubeClient",),
+    "config": ("ClusterConfig", "ConfigError", "ExecPlugin", "Impersonation"),
+    "discovery": ("ApiResource", "Discovery", "UnknownKind"),
+    "errors": ("ApiError", "error_from_status"),
+    "kubeconfig": ("in_cluster_config", "load_config", "load_kubeconfig"),
+    "listing": ("ListRequest",),
+    "logs": ("LogRequest",),
+    "portforward": ("PodConnection", "PortForward"),
+    "resources": ("Resource", "resource"),
+    "streams": ("ExecResult", "Output", "RemoteProcess", "StreamRequest"),
+    "transport": ("ClientSettings", "IdleTimeout", "KubeConnectionError", "Transport"),
+    "types": ("Obj",),
+    "watch": (
+        "ResumingWatch",
+        "WatchEvent",
+        "WatchRequest",
+        "is_initial_events_end",
+        "watch_events",
+    ),
+}
+_HOME_OF = {name: module for module, names in _HOMES.items() for name in names}
+
+__all__ = [
+    "ApiError",
+    "ApiResource",
+    "ClientSettings",
+    "ClusterConfig",
+    "ConfigError",
+    "Discovery",
+    "ExecPlugin",
+    "ExecResult",
+    "IdleTimeout",
+    "Impersonation",
+    "KubeClient",
+    "KubeConnectionError",
+    "ListRequest",
+    "LogRequest",
+    "Obj",
+    "Output",
+    "PodConnection",
+    "PortForward",
+    "RemoteProcess",
+    "Resource",
+    "ResumingWatch",
+    "StreamRequest",
+    "Transport",
+    "UnknownKind",
+    "WatchEvent",
+    "WatchRequest",
+    "error_from_status",
+    "in_cluster_config",
+    "is_initial_events_end",
+    "load_config",
+    "load_kubeconfig",
+    "resource",
+    "watch_events",
+]
+
+
+def __getattr__(name: str) -> Any:
+    home = _HOME_OF.get(name)
+    if home is None:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    from importlib import import_module
+
+    value = getattr(import_module(f"{__name__}.{home}"), name)
+    globals()[name] = value
+    return value

@@ -1,0 +1,1 @@
+"""What a controller needs: informers, work queue, manager, leader election, events."""

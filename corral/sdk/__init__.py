@@ -1,0 +1,1 @@
+"""Python API for people and notebooks."""

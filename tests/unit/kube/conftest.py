@@ -1,0 +1,3 @@
+from kube_fake_api import serve
+
+__all__ = ["serve"]
