@@ -105,9 +105,7 @@ class Backend:
         if data is not None:
             sent["Content-Type"] = content_type
         sent |= headers or {}
-        request = urllib.request.Request(
-            self.server + path, data=data, method=method, headers=sent
-        )
+        request = urllib.request.Request(self.server + path, data=data, method=method, headers=sent)
         try:
             with urllib.request.urlopen(request, context=self.tls(), timeout=60) as answer:
                 return Reply(answer.status, answer.read(), dict(answer.headers.items()))

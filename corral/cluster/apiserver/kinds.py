@@ -176,7 +176,14 @@ class BuiltinKind(Kind):
         )
 
     def apply(
-        self, live: Obj | None, config: Obj, *, manager: str, now: str, force: bool, subresource: str
+        self,
+        live: Obj | None,
+        config: Obj,
+        *,
+        manager: str,
+        now: str,
+        force: bool,
+        subresource: str,
     ) -> Obj:
         return apply.apply(
             self._type_schema(),
@@ -357,9 +364,7 @@ class CustomKind(Kind):
 
     def _type_schema(self) -> TypeSchema:
         if self._schema is None:
-            self._schema = apply.crd_schema(
-                self.version.schema, preserve_unknown=False
-            )
+            self._schema = apply.crd_schema(self.version.schema, preserve_unknown=False)
         return self._schema
 
     def _resets(self, subresource: str) -> list[tuple[str, ...]]:
@@ -384,7 +389,14 @@ class CustomKind(Kind):
         )
 
     def apply(
-        self, live: Obj | None, config: Obj, *, manager: str, now: str, force: bool, subresource: str
+        self,
+        live: Obj | None,
+        config: Obj,
+        *,
+        manager: str,
+        now: str,
+        force: bool,
+        subresource: str,
     ) -> Obj:
         return apply.apply(
             self._type_schema(),

@@ -36,7 +36,7 @@ class RequestInfo:
 def parse(method: str, raw_path: str, *, watch: bool = False) -> RequestInfo:
     """Split a path as Kubernetes does. Raises BadRequest for paths that try tricks."""
     path = unquote(raw_path)
-    parts = [p for p in path.strip("/").split("/")] if path.strip("/") else []
+    parts = path.strip("/").split("/") if path.strip("/") else []
     if any(p in (".", "..") for p in parts) or "\x00" in path:
         raise errors.BadRequest(f"the path {path!r} is not clean")
     verb = _VERBS.get(method, "get")
@@ -72,9 +72,7 @@ def _resource(
         verb = "watch"
     if verb == "delete" and not name:
         verb = "deletecollection"
-    return RequestInfo(
-        path, verb, group, version, namespace, resource, name, subresource, rest
-    )
+    return RequestInfo(path, verb, group, version, namespace, resource, name, subresource, rest)
 
 
 @dataclass(slots=True)

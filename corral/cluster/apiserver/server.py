@@ -225,9 +225,10 @@ class ApiServer:
 
     async def _bootstrap(self) -> None:
         """Create the objects every cluster has, where they are missing."""
-        objects = bootstrap.system_objects(
-            self.pki.ca.cert.decode(), target_port=self.port
-        ) + bootstrap.bootstrap_objects()
+        objects = (
+            bootstrap.system_objects(self.pki.ca.cert.decode(), target_port=self.port)
+            + bootstrap.bootstrap_objects()
+        )
         context = Context(SYSTEM, manager="kube-apiserver")
         namespaces = [o for o in objects if o["kind"] == "Namespace"]
         await asyncio.gather(*(self._ensure(o, context) for o in namespaces))

@@ -219,6 +219,7 @@ class Store:
         self._queue: list[_Write] = []
         self._committing: asyncio.Task[None] | None = None
         self._listeners: list[Callable[[Event], None]] = []
+        self._waiters: list[asyncio.Future[None]] = []  # for a revision to come
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="store")
         self._lock_fd = -1
         self._db: sqlite3.Connection
@@ -319,7 +320,14 @@ class Store:
     def head(self, resource: str, key: str) -> Entry | None:
         """The newest version, which may still be on its way to the disk; what writes build on."""
         pending = self._head.get((resource, key), _MISSING)
-        return self.get(resource, key) if pending is _MISSING else pending  # type: ignore[return-value]
+        return self.get(resource, key) if pending is _MISSING else pending
+
+    async def reached(self, revision: int) -> None:
+        """Return once a revision is durable."""
+        while revision > self.revision:
+            waiter: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+            self._waiters.append(waiter)
+            await waiter
 
     def pending(self, resource: str) -> list[Entry]:
         """Newest versions that are on their way to the disk."""
@@ -497,6 +505,10 @@ class Store:
         for write in batch:
             if not write.done.done():
                 write.done.set_result(write.event.entry)
+        waiters, self._waiters = self._waiters, []
+        for waiter in waiters:
+            if not waiter.done():
+                waiter.set_result(None)
         self._trim()
 
     # -- history ---------------------------------------------------------------------------

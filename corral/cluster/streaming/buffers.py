@@ -17,7 +17,7 @@ class ByteQueue:
         self.size = 0
         self._pieces: deque[bytes] = deque()
         self._ended = False
-        self._discarding = False
+        self.discarding = False
         self._readable = asyncio.Event()
         self._writable = asyncio.Event()
         self._writable.set()
@@ -32,7 +32,7 @@ class ByteQueue:
 
     def put_nowait(self, data: bytes) -> None:
         """Add bytes even over the limit; what comes after the end is dropped."""
-        if not data or self._ended or self._discarding:
+        if not data or self._ended or self.discarding:
             return
         self._pieces.append(data)
         self.size += len(data)
@@ -42,7 +42,7 @@ class ByteQueue:
 
     async def put(self, data: bytes) -> None:
         """Add bytes when there is room."""
-        while self.full and not self._ended and not self._discarding:
+        while self.full and not self._ended and not self.discarding:
             await self._writable.wait()
         self.put_nowait(data)
 
@@ -67,7 +67,7 @@ class ByteQueue:
 
     def discard(self) -> None:
         """Nobody will read: drop what is here and all that comes."""
-        self._discarding = True
+        self.discarding = True
         self._pieces.clear()
         self.size = 0
         self._writable.set()

@@ -163,19 +163,21 @@ class Connection:
         self._going_away = False
         self._incoming: asyncio.Queue[Stream | None] = asyncio.Queue()
         self._outgoing = ByteQueue(OUTGOING)
-        self._tasks: list[asyncio.Task[None]] = []
+        self._reader: asyncio.Task[None] | None = None
+        self._writer: asyncio.Task[None] | None = None
+        self._timers: list[asyncio.Task[None]] = []
         self._active = 0.0
         self._gone = asyncio.Event()
 
     async def __aenter__(self) -> Connection:
         self._touch()
         self._send(Settings({frames.INITIAL_WINDOW_SIZE: WINDOW}))
-        work = [self._read_frames(), self._write_frames()]
+        self._reader = asyncio.create_task(self._read_frames())
+        self._writer = asyncio.create_task(self._write_frames())
         if self._idle is not None:
-            work.append(self._watch_idle(self._idle))
+            self._timers.append(asyncio.create_task(self._watch_idle(self._idle)))
         if self._ping_every is not None:
-            work.append(self._ping(self._ping_every))
-        self._tasks = [asyncio.create_task(w) for w in work]
+            self._timers.append(asyncio.create_task(self._ping(self._ping_every)))
         return self
 
     async def __aexit__(
@@ -219,15 +221,14 @@ class Connection:
                 await stream.reset()
             self._send(GoAway(self._last_received))
         self._end()
-        self._outgoing.end()
-        reader, *others = self._tasks or [None]
-        for task in (reader, *others[1:]):
-            if task is not None:
-                task.cancel()
-        if others and others[0] is not None:
-            await asyncio.wait(others[:1], timeout=CLOSE_WAIT)
-            others[0].cancel()
-        await asyncio.gather(*self._tasks, return_exceptions=True)
+        assert self._reader is not None and self._writer is not None, "the connection was entered"
+        for task in (self._reader, *self._timers):
+            task.cancel()
+        await asyncio.wait([self._writer], timeout=CLOSE_WAIT)
+        self._writer.cancel()
+        await asyncio.gather(
+            self._reader, self._writer, *self._timers, return_exceptions=True
+        )
         await self._wire.close()
 
     # -- sending ---------------------------------------------------------------------------
@@ -238,6 +239,7 @@ class Connection:
             self._outgoing.put_nowait(self._encoder.encode(frame))
 
     async def _send_paced(self, frame: Data) -> None:
+        self._touch()
         await self._outgoing.put(self._encoder.encode(frame))
         if self.closed:
             raise StreamClosed("the connection is closed")
@@ -245,7 +247,6 @@ class Connection:
     async def _write_frames(self) -> None:
         try:
             while data := await self._outgoing.get():
-                self._touch()
                 await self._wire.write(data)
         except ConnectionError:
             self._end()
@@ -260,7 +261,6 @@ class Connection:
         decoder = Decoder()
         try:
             while data := await self._wire.read():
-                self._touch()
                 for frame in decoder.feed(data):
                     await self._take(frame)
         except FrameError as err:
@@ -276,6 +276,9 @@ class Connection:
             case Data(number, data, fin):
                 stream = self._streams.get(number)
                 if stream is not None:
+                    self._touch()
+                    if stream._queue.discarding:
+                        self._give_back(number, len(data))
                     await stream._queue.put(data)
                     self._finish(stream, fin=fin)
             case SynStream():
@@ -359,9 +362,12 @@ class Connection:
 
     async def _watch_idle(self, idle: float) -> None:
         clock = asyncio.get_running_loop().time
-        while (left := self._active + idle - clock()) > 0:
+        while not self.closed:
+            left = self._active + idle - clock()
+            if left <= 0:
+                self._end()
+                return
             await asyncio.sleep(left)
-        self._end()
 
     async def _ping(self, period: float) -> None:
         number = 2 if self._server else 1

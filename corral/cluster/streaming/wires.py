@@ -50,6 +50,11 @@ class SocketWire:
         self._writer.write(data)
         await self._writer.drain()
 
+    def write_eof(self) -> None:
+        """Say that nothing more will be written, where the connection can."""
+        if self._writer.can_write_eof() and not self._writer.is_closing():
+            self._writer.write_eof()
+
     async def close(self) -> None:
         self._writer.close()
         try:

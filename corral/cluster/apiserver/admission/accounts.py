@@ -192,9 +192,7 @@ def _token_source() -> Obj:
 
 
 def _missing(namespace: str, name: str) -> str:
-    return (
-        f'error looking up service account {namespace}/{name}: serviceaccount "{name}" not found'
-    )
+    return f'error looking up service account {namespace}/{name}: serviceaccount "{name}" not found'
 
 
 def _is_mirror(pod: Obj) -> bool:

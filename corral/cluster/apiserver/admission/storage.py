@@ -59,9 +59,7 @@ def _class(obj: Obj) -> _Class:
 
 def _default(classes: Parsed[_Class], marks: tuple[str, ...]) -> str | None:
     """The newest class that is marked as default; the first name among equals."""
-    marked = [
-        c for c in classes.scan() if any(c.annotations.get(mark) == "true" for mark in marks)
-    ]
+    marked = [c for c in classes.scan() if any(c.annotations.get(mark) == "true" for mark in marks)]
     marked.sort(key=lambda c: c.name)
     return max(marked, key=lambda c: c.created).name if marked else None
 

@@ -85,9 +85,7 @@ class Namespaces:
 
     async def _remove(self, table: str, namespace: str, name: str) -> None:
         try:
-            await self._access.delete(
-                table, namespace, name, {"propagationPolicy": "Background"}
-            )
+            await self._access.delete(table, namespace, name, {"propagationPolicy": "Background"})
         except (errors.NotFound, errors.Conflict):
             return
 
@@ -114,9 +112,7 @@ class Namespaces:
             for condition in wanted:
                 old = before.get(condition["type"])
                 same = old is not None and old["status"] == condition["status"]
-                condition["lastTransitionTime"] = (
-                    old["lastTransitionTime"] if same and old else now
-                )
+                condition["lastTransitionTime"] = old["lastTransitionTime"] if same and old else now
             status["conditions"] = wanted
             return live
 

@@ -79,9 +79,7 @@ def parse_json(body: bytes) -> Obj:
     try:
         obj = orjson.loads(body)
     except orjson.JSONDecodeError as err:
-        raise errors.BadRequest(
-            f"couldn't get version/kind; json parse error: {err}"
-        ) from err
+        raise errors.BadRequest(f"couldn't get version/kind; json parse error: {err}") from err
     if not isinstance(obj, dict):
         raise errors.BadRequest("couldn't get version/kind; json parse error: not an object")
     return obj

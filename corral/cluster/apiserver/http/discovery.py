@@ -52,9 +52,7 @@ class Discovery:
             "versions": [
                 {
                     "version": version,
-                    "resources": [
-                        _aggregated(r) for r in self._catalog.resources(group, version)
-                    ],
+                    "resources": [_aggregated(r) for r in self._catalog.resources(group, version)],
                     "freshness": "Current",
                 }
                 for version in versions

@@ -76,7 +76,9 @@ class Front:
         verb = resource = ""
         try:
             query_watch = "watch" in request.query_string and _truthy(request.query.get("watch"))
-            info = requests.parse(request.method, request.raw_path.partition("?")[0], watch=query_watch)
+            info = requests.parse(
+                request.method, request.raw_path.partition("?")[0], watch=query_watch
+            )
             verb, resource = info.verb, info.resource
             user = self._who(request, info)
             response = await self._dispatch(request, info, user)
@@ -190,9 +192,7 @@ def _check_allowed(found: ResourceInfo, info: RequestInfo) -> None:
     wrong_place = (verb == "create" and info.name) or (
         verb in ("update", "patch") and not info.name
     )
-    missing_namespace = (
-        found.namespaced and not info.namespace and verb not in ("list", "watch")
-    )
+    missing_namespace = found.namespaced and not info.namespace and verb not in ("list", "watch")
     if verb not in allowed or wrong_place or missing_namespace:
         raise errors.MethodNotSupported(
             "the server does not allow this method on the requested resource"

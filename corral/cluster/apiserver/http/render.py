@@ -35,6 +35,8 @@ class Renderer:
         self._table = table
         self._include = include or "Metadata"
         self._columns_sent = False
+        self.plain = out.shape == "object"
+        """Whole objects, the same for every client."""
         info = kind.info
         head = orjson.dumps({"kind": info.kind, "apiVersion": info.api_version})
         self._head = head[:-1] + b","

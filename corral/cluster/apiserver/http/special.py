@@ -318,4 +318,3 @@ def _take_disruption(budget: Obj, pod: str, *, now: str) -> Obj:
     status["disruptionsAllowed"] = allowed - 1
     status.setdefault("disruptedPods", {})[pod] = now
     return budget
-

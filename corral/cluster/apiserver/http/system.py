@@ -180,4 +180,3 @@ class System:
                 f'apiserver_storage_objects{{resource="{name}"}} {self._store.count(table)}'
             )
         return ("\n".join(lines) + "\n").encode()
-

@@ -59,7 +59,7 @@ class Verbs:
     async def list(self, request: web.BaseRequest, info: RequestInfo, kind: Kind) -> web.Response:
         out = negotiate.output(request.headers.get("Accept", ""))
         options = list_options(kind, request.query, watch=False)
-        page = await self.reader.list(kind, info.namespace, options)
+        page = await self.reader.page(kind, info.namespace, options)
         return answer(out, self._renderer(kind, out, request.query).page(page))
 
     async def watch(

@@ -29,7 +29,44 @@ BOOKMARK_EVERY = 60.0
 MIN_TIMEOUT = 1800
 """Seconds a watch without timeoutSeconds lasts at least; at most twice that."""
 CHUNK = 256
-"""Events written at once, so that one slow encoder does not hold the loop."""
+"""Initial objects written at once."""
+COALESCE = 0.004
+"""Seconds between two writes of one watch while events pour in: fewer, larger writes."""
+SHARED_BATCHES = 16
+_SHARED: dict[tuple[object, ...], bytes] = {}
+"""Rendered batches of the last moments, by filter and first and last revision."""
+
+
+class _Clock:
+    """When a watch ends and when its next bookmark is due; wakes the watch for both."""
+
+    def __init__(self, loop: asyncio.AbstractEventLoop, seconds: float, watch: Watch) -> None:
+        self._loop = loop
+        self._watch = watch
+        self._end = loop.time() + seconds
+        self._due = False
+        self._timer = self._next()
+
+    @property
+    def over(self) -> bool:
+        return self._loop.time() >= self._end
+
+    def due(self) -> bool:
+        """True once for every tick."""
+        due, self._due = self._due, False
+        return due
+
+    def _next(self) -> asyncio.TimerHandle:
+        return self._loop.call_at(min(self._loop.time() + BOOKMARK_EVERY, self._end), self._tick)
+
+    def _tick(self) -> None:
+        self._due = True
+        self._watch.wake()
+        if not self.over:
+            self._timer = self._next()
+
+    def stop(self) -> None:
+        self._timer.cancel()
 
 
 class Stream:
@@ -53,6 +90,11 @@ class Stream:
         self._renderer = renderer
         self._matches = matcher(kind, options, name)
         self._seen = 0
+        self._share: tuple[object, ...] = ()
+        if renderer.plain:
+            selectors = (str(options.labels), str(options.fields))
+            where = (id(self._store), kind.info.api_version, kind.info.table, namespace, name)
+            self._share = (*where, *selectors)
 
     async def open(self) -> tuple[list[Entry], Watch]:
         """The initial entries and the subscription. Raises Gone for a forgotten version."""
@@ -79,32 +121,26 @@ class Stream:
 
     async def run(self, response: web.StreamResponse, initial: list[Entry], watch: Watch) -> None:
         """Write until the time is over, the client goes, or the watch is dropped."""
-        timeout = self._options.timeout
-        seconds = timeout if timeout else MIN_TIMEOUT * (1 + random.random())
-        deadline = asyncio.get_running_loop().time() + seconds
+        loop = asyncio.get_running_loop()
+        seconds = self._options.timeout or MIN_TIMEOUT * (1 + random.random())
+        clock = _Clock(loop, seconds, watch)
         await self._write_initial(response, initial)
-        while True:
-            left = deadline - asyncio.get_running_loop().time()
-            if left <= 0:
-                if self._options.bookmarks and watch.idle:
-                    self._seen = self._store.revision
-                    await response.write(self._bookmark())
-                return
-            try:
-                async with asyncio.timeout(min(left, BOOKMARK_EVERY)):
-                    await watch.wait()
-            except TimeoutError:
-                if self._options.bookmarks and left > BOOKMARK_EVERY and watch.idle:
-                    self._seen = self._store.revision  # all of it was offered, and drained
-                    await response.write(self._bookmark())
-                continue
-            events = watch.drain()
-            for start in range(0, len(events), CHUNK):
-                data = self._lines(events[start : start + CHUNK])
+        last = 0.0
+        try:
+            while not (clock.over or watch.overrun):
+                await watch.wait()
+                pause = last + COALESCE - loop.time()
+                if pause > 0 and not clock.over:
+                    await asyncio.sleep(pause)
+                data = self._lines(watch.drain())
                 if data:
                     await response.write(data)
-            if watch.overrun:
-                return
+                    last = loop.time()
+                elif self._options.bookmarks and clock.due() and watch.idle:
+                    self._seen = self._store.revision  # all of it was offered, and drained
+                    await response.write(self._bookmark())
+        finally:
+            clock.stop()
 
     async def _write_initial(self, response: web.StreamResponse, initial: list[Entry]) -> None:
         for start in range(0, len(initial), CHUNK):
@@ -117,12 +153,26 @@ class Stream:
         return b'{"type":"%b","object":%b}\n' % (type_.encode(), self._renderer.one(entry))
 
     def _lines(self, events: list[Event]) -> bytes:
+        """A batch as bytes; watchers with the same filter that drain the same batch share it."""
+        if not events:
+            return b""
+        self._seen = events[-1].rv
+        key = (*self._share, events[0].rv, self._seen)
+        data = _SHARED.get(key) if self._share else None
+        if data is None:
+            data = self._render(events)
+            if self._share:
+                if len(_SHARED) >= SHARED_BATCHES:
+                    del _SHARED[next(iter(_SHARED))]
+                _SHARED[key] = data
+        return data
+
+    def _render(self, events: list[Event]) -> bytes:
         parts: list[bytes] = []
         one = self._renderer.one
         namespace, matches = self._namespace, self._matches
         for event in events:
             entry = event.entry
-            self._seen = event.rv
             if namespace and entry.namespace != namespace:
                 continue
             type_ = event.type if matches is None else transition(event, matches)

@@ -61,6 +61,7 @@ class Kind(ABC):
         """Returns warnings."""
         return []
 
+    @abstractmethod
     def prepare_update(self, new: Obj, old: Obj, subresource: str) -> None: ...
 
     @abstractmethod
@@ -80,7 +81,14 @@ class Kind(ABC):
 
     @abstractmethod
     def apply(
-        self, live: Obj | None, config: Obj, *, manager: str, now: str, force: bool, subresource: str
+        self,
+        live: Obj | None,
+        config: Obj,
+        *,
+        manager: str,
+        now: str,
+        force: bool,
+        subresource: str,
     ) -> Obj:
         """Server-side apply."""
 
@@ -93,7 +101,7 @@ class Kind(ABC):
     def default_propagation(self) -> str:
         return "Background"
 
-    def start_delete(self, obj: Obj, now: str) -> None:
+    def start_delete(self, obj: Obj, now: str) -> None:  # noqa: B027 -- most kinds mark nothing
         """Mark what else must show that a delete has begun (a phase, a condition)."""
 
     def held(self, obj: Obj) -> bool:

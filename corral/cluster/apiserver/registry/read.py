@@ -137,9 +137,7 @@ def _validate(options: ListOptions) -> list[say.FieldError]:
             problems.append(say.not_supported("resourceVersionMatch", match, ["NotOlderThan"]))
     else:
         if options.initial_events is not None:
-            problems.append(
-                forbid("sendInitialEvents", "sendInitialEvents is forbidden for list")
-            )
+            problems.append(forbid("sendInitialEvents", "sendInitialEvents is forbidden for list"))
         if match:
             problems += _validate_match(options)
     if match and options.token:
@@ -209,7 +207,9 @@ class Reader:
     def revision_number(self, version: str) -> int:
         if version and not version.isdigit():
             problem = say.invalid_value(
-                "resourceVersion", version, f'strconv.ParseUint: parsing "{version}": invalid syntax'
+                "resourceVersion",
+                version,
+                f'strconv.ParseUint: parsing "{version}": invalid syntax',
             )
             raise say.invalid("meta.k8s.io", "ListOptions", "", [problem])
         return int(version or 0)
@@ -220,8 +220,7 @@ class Reader:
             return
         try:
             async with asyncio.timeout(FRESH_WAIT):
-                while revision > self._store.revision:
-                    await asyncio.sleep(0.05)
+                await self._store.reached(revision)
         except TimeoutError as err:
             raise errors.Timeout(
                 f"Too large resource version: {revision}, current: {self._store.revision}",
@@ -236,7 +235,7 @@ class Reader:
                 },
             ) from err
 
-    async def list(
+    async def page(
         self, kind: Kind, namespace: str, options: ListOptions, *, name: str = ""
     ) -> Page:
         """One page. Raises Gone when the asked-for state is no longer known."""
@@ -273,9 +272,7 @@ class Reader:
             found = self._store.scan_at(kind.info.table, revision, prefix)
         except Compacted as err:
             if not token:
-                raise errors.Gone(
-                    "The resourceVersion for the provided list is too old."
-                ) from err
+                raise errors.Gone("The resourceVersion for the provided list is too old.") from err
             gone = errors.Gone(EXPIRED_TOKEN)
             gone.continue_token = _write_token(-1, after[len(prefix) :])  # type: ignore[attr-defined]
             raise gone from err

@@ -242,7 +242,9 @@ def check_version(kind: Kind, new: Obj, entry: Entry) -> None:
     elif version != str(entry.rv):
         if not version.isdigit():
             problem = say.invalid_value(
-                "resourceVersion", version, f'strconv.ParseUint: parsing "{version}": invalid syntax'
+                "resourceVersion",
+                version,
+                f'strconv.ParseUint: parsing "{version}": invalid syntax',
             )
             raise say.invalid(info.group, info.kind, entry.name, [problem])
         raise say.conflict(info.group, info.plural, entry.name)

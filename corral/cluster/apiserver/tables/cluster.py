@@ -97,7 +97,8 @@ def _config_map(obj: Obj, now: datetime) -> list[Any]:
 def _quota(obj: Obj, now: datetime) -> list[Any]:
     status = obj.get("status") or {}
     used = status.get("used") or {}
-    requests, limits = [], []
+    requests: list[str] = []
+    limits: list[str] = []
     for name, hard in sorted((status.get("hard") or {}).items()):
         shown = limits if name.startswith("limits.") else requests
         shown.append(f"{name}: {used.get(name, '0')}/{hard}")
@@ -159,13 +160,8 @@ def _metrics(obj: Obj, usages: list[Obj]) -> list[Any]:
 
 
 def _sum(usages: list[Obj], resource: str) -> str:
-    found = [str(usage[resource]) for usage in usages if resource in usage]
-    if len(found) == 1:
-        return found[0]
-    total = Quantity(0)
-    for amount in map(Quantity.parse, found):
-        total = total + amount if total.mantissa else amount
-    return str(total)
+    found = (Quantity.parse(str(usage[resource])) for usage in usages if resource in usage)
+    return str(sum(found, Quantity(0)))
 
 
 ROWS: dict[tuple[str, str], Row] = {

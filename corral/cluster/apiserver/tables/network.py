@@ -112,11 +112,11 @@ def _ingress(obj: Obj, now: datetime) -> list[Any]:
 def _hosts(rules: list[Obj]) -> str:
     """Three hosts at most; the rest is counted in rules, even those without a host."""
     shown: list[str] = []
-    for place, rule in enumerate(rules):
+    for rule in rules:
         if len(shown) == _SHOWN:
             return f"{','.join(shown)} + {len(rules) - _SHOWN} more..."
-        if rule.get("host"):
-            shown.append(rules[place]["host"])
+        if host := rule.get("host"):
+            shown.append(host)
     return ",".join(shown) or "*"
 
 

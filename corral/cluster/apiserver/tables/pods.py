@@ -117,7 +117,7 @@ def _count_with_init(
         if sidecar:
             lasting.restarted(container)
         ended = (container.get("state") or {}).get("terminated")
-        if ended and not ended.get("exitCode"):
+        if ended is not None and not ended.get("exitCode"):
             continue
         if sidecar and container.get("started"):
             tally.ready += bool(container.get("ready"))
@@ -132,7 +132,7 @@ def _count_with_init(
 
 def _init_reason(container: Obj, place: int, total: int) -> str:
     state = container.get("state") or {}
-    if ended := state.get("terminated"):
+    if (ended := state.get("terminated")) is not None:
         return "Init:" + _ended(ended)
     waiting = (state.get("waiting") or {}).get("reason")
     if waiting and waiting != "PodInitializing":

@@ -20,7 +20,14 @@ from corral.kube.types import Obj
 
 __all__ = ["ROWS"]
 
-_JOB_STATES = ("Complete", "Failed", "Terminating", "Suspended", "FailureTarget")
+_JOB_STATES = (
+    "Complete",
+    "Failed",
+    "Terminating",
+    "Suspended",
+    "FailureTarget",
+    "SuccessCriteriaMet",
+)
 """The first that holds is shown; Terminating is not a condition but a deletion under way."""
 
 
@@ -101,7 +108,7 @@ def _job_state(obj: Obj, status: Obj) -> str:
     # Of two conditions of one type the first counts.
     held = {c["type"]: c.get("status") == "True" for c in reversed(status.get("conditions") or ())}
     held["Terminating"] = obj["metadata"].get("deletionTimestamp") is not None
-    for state in (*_JOB_STATES, "SuccessCriteriaMet"):
+    for state in _JOB_STATES:
         if held.get(state):
             return state
     return "Running"

@@ -81,7 +81,8 @@ def validate_config_map(errs: Errors, obj: Obj, version: str) -> None:
                 invalid_with(errs, f"binaryData[{key}]", key, found)
             size += _decoded_size(value)
     if size > _MIB:
-        errs.append(too_long("", _MIB))
+        # The API reports this on an empty path, which it prints so.
+        errs.append(too_long("[]", _MIB))
 
 
 def _check_immutable(errs: Errors, new: Obj, old: Obj, *names: str) -> None:

@@ -243,7 +243,7 @@ def _check_capacity(errs: Errors, spec: Obj) -> None:
     if not capacity:
         errs.append(required("spec.capacity"))
     if "storage" not in capacity or len(capacity) > 1:
-        errs.append(not_supported("spec.capacity", capacity or None, ("storage",)))
+        errs.append(not_supported("spec.capacity", spec.get("capacity"), ("storage",)))
     for name, amount in capacity.items():
         where = f"spec.capacity[{name}]"
         _check_basic(errs, amount, where)

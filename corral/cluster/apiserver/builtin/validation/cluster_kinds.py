@@ -65,9 +65,6 @@ def validate_lease(errs: Errors, obj: Obj, version: str) -> None:
     if changes is not None and changes < 0:
         why = "must be greater than or equal to 0"
         errs.append(invalid_value("spec.leaseTransitions", changes, why))
-    if spec.get("preferredHolder") and not spec.get("strategy"):
-        why = "may only be specified if `strategy` is defined"
-        errs.append(forbidden_field("spec.preferredHolder", why))
 
 
 def validate_lease_update(errs: Errors, new: Obj, old: Obj, version: str) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Set
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from corral.cluster.apiserver.builtin.validation.environment import check_env, check_env_from
 from corral.cluster.apiserver.builtin.validation.fields import (
@@ -61,7 +61,6 @@ class PodContext:
     grace: int | None
     host_users: bool
     restart_policy: str
-    os: Obj | None = field(default=None)
 
 
 def _check_ports(errs: Errors, ports: list[Obj], path: str) -> None:
@@ -183,7 +182,7 @@ def check_containers(errs: Errors, containers: list[Obj], pod: PodContext, path:
             errs.append(duplicate(f"{where}.name", name))
         names.add(name)
         if lifecycle := container.get("lifecycle"):
-            check_lifecycle(errs, lifecycle, pod.grace, f"{where}.lifecycle", pod.os)
+            check_lifecycle(errs, lifecycle, pod.grace, f"{where}.lifecycle")
         check_probes(errs, container, pod.grace, where)
         _check_restart(errs, container, where)
     _check_host_ports(errs, containers, path)
@@ -204,7 +203,7 @@ def check_init_containers(errs: Errors, containers: list[Obj], pod: PodContext, 
         sidecar = container.get("restartPolicy") == "Always"
         if sidecar:
             if lifecycle := container.get("lifecycle"):
-                check_lifecycle(errs, lifecycle, pod.grace, f"{where}.lifecycle", pod.os)
+                check_lifecycle(errs, lifecycle, pod.grace, f"{where}.lifecycle")
             check_probes(errs, container, pod.grace, where)
         else:
             _forbid_sidecar_fields(errs, container, where)

@@ -161,8 +161,8 @@ def _check_pods(errs: Errors, new: _View, old: _View) -> None:
     if going > 0 and new.finished and (ends or _changed(new, old, "terminating")):
         why = "terminating>0 is invalid for finished job"
         errs.append(invalid_value("status.terminating", going, why))
-    ready = new.number("ready")
-    if ready > new.number("active") and _changed(new, old, "ready", "active"):
+    ready = new.status.get("ready")
+    if ready is not None and ready > new.number("active") and _changed(new, old, "ready", "active"):
         why = "cannot set more ready pods than active"
         errs.append(invalid_value("status.ready", ready, why))
     if "SuccessCriteriaMet" in new.true:

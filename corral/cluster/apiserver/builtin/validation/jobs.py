@@ -115,6 +115,13 @@ def _check_indexed(errs: Errors, spec: Obj, path: str) -> None:
         errs.append(invalid_value(where, failed, why))
 
 
+def _printed_success(policy: Obj) -> Obj:
+    names = ("succeededIndexes", "succeededCount")
+    rules = policy.get("rules")
+    shown = rules and [{n[0].upper() + n[1:]: rule.get(n) for n in names} for rule in rules]
+    return {"Rules": shown}
+
+
 def _check_modes(errs: Errors, spec: Obj, path: str) -> None:
     mode = spec.get("completionMode")
     if mode is not None and mode not in ("NonIndexed", "Indexed"):
@@ -132,7 +139,7 @@ def _check_modes(errs: Errors, spec: Obj, path: str) -> None:
         if mode == "Indexed":
             check_success_policy(errs, spec, f"{path}.successPolicy")
         else:
-            shown = capitalised(success)
+            shown = _printed_success(success)
             errs.append(invalid_value(f"{path}.successPolicy", shown, _INDEXED))
     replacement = spec.get("podReplacementPolicy")
     if replacement is not None:

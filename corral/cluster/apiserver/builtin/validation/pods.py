@@ -315,7 +315,6 @@ def check_pod_spec(
         grace=grace,
         host_users=spec.get("hostUsers") is not False,
         restart_policy=spec.get("restartPolicy") or "",
-        os=spec.get("os"),
     )
     check_containers(errs, spec.get("containers") or [], pod, f"{path}.containers")
     if init := spec.get("initContainers"):

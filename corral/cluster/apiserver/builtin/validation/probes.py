@@ -31,17 +31,6 @@ _COUNTS = (
     "successThreshold",
     "failureThreshold",
 )
-_SIGNALS = frozenset(
-    f"SIG{name}"
-    for name in (
-        "ABRT ALRM BUS CHLD CLD CONT FPE HUP ILL INT IO IOT KILL PIPE POLL PROF PWR QUIT SEGV "
-        "STKFLT STOP SYS TERM TRAP TSTP TTIN TTOU URG USR1 USR2 VTALRM WINCH XCPU XFSZ RTMIN "
-        + " ".join(f"RTMIN+{i}" for i in range(1, 16))
-        + " "
-        + " ".join(f"RTMAX-{i}" for i in range(1, 15))
-        + " RTMAX"
-    ).split()
-)
 
 
 def check_port(errs: Errors, port: Any, path: str) -> None:
@@ -120,23 +109,8 @@ def check_probes(errs: Errors, container: Obj, grace: int | None, path: str) -> 
             _check_probe(errs, probe, kind, grace, f"{path}.{kind}")
 
 
-def check_lifecycle(
-    errs: Errors, lifecycle: Obj, grace: int | None, path: str, os: Obj | None
-) -> None:
+def check_lifecycle(errs: Errors, lifecycle: Obj, grace: int | None, path: str) -> None:
     for kind in ("postStart", "preStop"):
         handler = lifecycle.get(kind)
         if handler is not None:
             _check_handler(errs, handler, _LIFECYCLE_HANDLERS, grace, f"{path}.{kind}")
-    signal = lifecycle.get("stopSignal")
-    if signal is not None:
-        _check_signal(errs, signal, f"{path}.stopSignal", os)
-
-
-def _check_signal(errs: Errors, signal: str, path: str, os: Obj | None) -> None:
-    if os is None:
-        why = "may not be set for containers with empty `spec.os.name`"
-        errs.append(forbidden_field(path, why))
-        return
-    allowed = _SIGNALS if os.get("name") == "linux" else frozenset(("SIGKILL", "SIGTERM"))
-    if signal not in allowed:
-        errs.append(not_supported(path, signal, sorted(allowed)))

@@ -5,7 +5,6 @@ from __future__ import annotations
 from corral.cluster.apiserver.builtin.validation.fields import (
     Errors,
     immutable,
-    immutable_beta,
     invalid_value,
     invalid_with,
     not_supported,
@@ -136,4 +135,4 @@ def validate_role_binding_update(errs: Errors, new: Obj, old: Obj, version: str)
 
 def validate_cluster_role_binding_update(errs: Errors, new: Obj, old: Obj, version: str) -> None:
     validate_cluster_role_binding(errs, new, version)
-    immutable_beta(errs, "roleRef", _printed(new.get("roleRef")), _printed(old.get("roleRef")))
+    immutable(errs, "roleRef", _printed(new.get("roleRef")), _printed(old.get("roleRef")))

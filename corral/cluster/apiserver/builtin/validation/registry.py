@@ -247,7 +247,7 @@ def validate_create(group: str, version: str, kind: str, obj: Obj) -> list[Field
     errs = _meta(rules, obj, _namespaced(found, obj))
     if rules.create is not None:
         rules.create(errs, obj, version)
-    return errs
+    return _unique(errs)
 
 
 def _unique(errs: Errors) -> Errors:

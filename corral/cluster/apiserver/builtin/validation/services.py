@@ -270,8 +270,6 @@ def _check(errs: Errors, obj: Obj, old: Obj) -> None:
     if selector := spec.get("selector"):
         check_labels(errs, selector, "spec.selector")
     _check_affinity(errs, spec)
-    if spec.get("type") != "ExternalName":
-        _check_cluster_ips(errs, spec, old)
     for i, ip in enumerate(spec.get("externalIPs") or ()):
         before = len(errs)
         check_ip(errs, ip, f"spec.externalIPs[{i}]", old.get("externalIPs") or ())
@@ -289,8 +287,19 @@ def _check(errs: Errors, obj: Obj, old: Obj) -> None:
     _check_traffic(errs, spec)
 
 
+def _stopped_by_addresses(errs: Errors, spec: Obj, old: Obj) -> bool:
+    """Addresses are looked at before anything else is: what is wrong there stands alone."""
+    found: Errors = []
+    if spec.get("type") != "ExternalName":
+        _check_cluster_ips(found, spec, old)
+    if found:
+        errs[:] = found
+    return bool(found)
+
+
 def validate_service(errs: Errors, obj: Obj, version: str) -> None:
-    _check(errs, obj, {})
+    if not _stopped_by_addresses(errs, obj.get("spec") or {}, {}):
+        _check(errs, obj, {})
 
 
 def _check_ip_changes(errs: Errors, new: Obj, old: Obj) -> None:
@@ -335,6 +344,8 @@ def _check_family_changes(errs: Errors, new: Obj, old: Obj) -> None:
 
 def validate_service_update(errs: Errors, new: Obj, old: Obj, version: str) -> None:
     after, before = new.get("spec") or {}, old.get("spec") or {}
+    if _stopped_by_addresses(errs, after, before):
+        return
     if "ExternalName" not in (after.get("type"), before.get("type")):
         _check_ip_changes(errs, after, before)
         _check_family_changes(errs, after, before)

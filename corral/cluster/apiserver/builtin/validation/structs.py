@@ -10,7 +10,7 @@ from typing import Any
 
 from corral.kube.types import Obj
 
-__all__ = ["capitalised", "disruption_budget_spec", "security_context", "toleration"]
+__all__ = ["capitalised", "claim", "disruption_budget_spec", "security_context", "toleration"]
 
 
 def _capital(name: str) -> str:
@@ -70,4 +70,44 @@ def toleration(item: Obj) -> Obj:
         "Value": item.get("value") or "",
         "Effect": item.get("effect") or "",
         "TolerationSeconds": item.get("tolerationSeconds"),
+    }
+
+
+_CLAIM_SPEC = (
+    "accessModes",
+    "selector",
+    "resources",
+    "volumeName",
+    "storageClassName",
+    "volumeMode",
+    "dataSource",
+    "dataSourceRef",
+    "volumeAttributesClassName",
+)
+_CLAIM_STATUS = (
+    "phase",
+    "accessModes",
+    "capacity",
+    "conditions",
+    "allocatedResources",
+    "allocatedResourceStatuses",
+    "currentVolumeAttributesClassName",
+    "modifyVolumeStatus",
+    "healthStatus",
+)
+
+
+def claim(obj: Obj) -> Obj:
+    """A PersistentVolumeClaim as it stands in a template."""
+    spec, status = obj.get("spec") or {}, obj.get("status") or {}
+    shown = _pick(spec, _CLAIM_SPEC)
+    resources = spec.get("resources") or {}
+    shown["VolumeName"] = spec.get("volumeName") or ""
+    shown["Resources"] = {"Limits": resources.get("limits"), "Requests": resources.get("requests")}
+    if (selector := spec.get("selector")) is not None:
+        shown["Selector"] = selector
+    return {
+        **(obj.get("metadata") or {}),
+        "Spec": shown,
+        "Status": {**_pick(status, _CLAIM_STATUS), "Phase": status.get("phase") or ""},
     }

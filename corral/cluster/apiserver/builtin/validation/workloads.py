@@ -30,6 +30,7 @@ from corral.cluster.apiserver.builtin.validation.selectors import (
     matches,
     well_formed,
 )
+from corral.cluster.apiserver.builtin.validation.structs import claim
 from corral.kube.types import Obj
 
 __all__ = [
@@ -78,7 +79,7 @@ def check_not_over_100(errs: Errors, value: Any, path: str) -> None:
 def _check_template(errs: Errors, spec: Obj, kind: str) -> None:
     """The template of a replicated workload, and its fit with the selector."""
     selector, template = spec.get("selector"), spec.get("template") or {}
-    if selector is not None and not is_empty(selector):
+    if selector is None or not is_empty(selector):
         labels = (template.get("metadata") or {}).get("labels")
         if not matches(selector, labels):
             errs.append(invalid_value("spec.template.metadata.labels", labels, _MISMATCH))
@@ -171,7 +172,11 @@ def _check_set_strategy(errs: Errors, strategy: Obj) -> None:
     elif kind == "OnDelete":
         if rolling is not None:
             why = "only allowed for updateStrategy 'RollingUpdate'"
-            errs.append(invalid_value(f"{path}.rollingUpdate", rolling, why))
+            shown = {
+                "Partition": int_of(rolling.get("partition")),
+                "MaxUnavailable": rolling.get("maxUnavailable"),
+            }
+            errs.append(invalid_value(f"{path}.rollingUpdate", shown, why))
     elif kind != "RollingUpdate":
         shown = {"Type": kind, "RollingUpdate": rolling}
         errs.append(invalid_value(path, shown, "must be 'RollingUpdate' or 'OnDelete'"))
@@ -233,7 +238,7 @@ def validate_stateful_set(errs: Errors, obj: Obj, version: str) -> None:
 
 def _check_set_template(errs: Errors, spec: Obj) -> None:
     template, selector = _with_claim_volumes(spec), spec.get("selector")
-    if selector is not None and not is_empty(selector):
+    if selector is None or not is_empty(selector):
         labels = (template.get("metadata") or {}).get("labels")
         if not matches(selector, labels):
             errs.append(invalid_value("spec.template.metadata.labels", labels, _MISMATCH))
@@ -243,8 +248,13 @@ def _check_set_template(errs: Errors, spec: Obj) -> None:
 def validate_stateful_set_update(errs: Errors, new: Obj, old: Obj, version: str) -> None:
     validate_stateful_set(errs, new, version)
     after, before = new.get("spec") or {}, old.get("spec") or {}
-    for name in ("selector", "volumeClaimTemplates", "serviceName", "podManagementPolicy"):
-        immutable(errs, f"spec.{name}", after.get(name), before.get(name))
+    _fixed_selector(errs, new, old)
+    name = "volumeClaimTemplates"
+    if not same(after.get(name), before.get(name)):
+        shown = [claim(c) for c in after.get(name) or ()] or None
+        errs.append(invalid_value(f"spec.{name}", shown, IMMUTABLE))
+    for name in ("serviceName", "podManagementPolicy"):
+        immutable(errs, f"spec.{name}", after.get(name) or "", before.get(name) or "")
 
 
 def validate_daemon_set(errs: Errors, obj: Obj, version: str) -> None:
