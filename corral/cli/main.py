@@ -77,6 +77,16 @@ async def _serve(data_dir: Path, host: str, port: int, token_file: Path | None) 
     return 0
 
 
+@app.command()
+def demo() -> None:
+    """Start a throw-away cluster, do real work on it, print what happened."""
+    from rich.console import Console
+
+    from corral.cli.demo import demo as run
+
+    sys.exit(asyncio.run(run(Console())))
+
+
 def main() -> None:
     app()
 

@@ -208,8 +208,8 @@ def _check_key(key: str) -> None:
         raise SelectorError(
             f'unable to parse requirement: <nil>: Invalid value: "{key}": name part must consist '
             "of alphanumeric characters, '-', '_' or '.', and must start and end with an "
-            "alphanumeric character (e.g. 'MyName',  or 'my.name',  or '123-abc', regex used for validation is "
-            "'([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]')"
+            "alphanumeric character (e.g. 'MyName',  or 'my.name',  or '123-abc', regex used "
+            "for validation is '([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]')"
         )
 
 
@@ -218,8 +218,9 @@ def _check_value(key: str, value: str) -> None:
         raise SelectorError(
             f'unable to parse requirement: values[0][{key}]: Invalid value: "{value}": a valid '
             "label must be an empty string or consist of alphanumeric characters, '-', '_' or '.', "
-            "and must start and end with an alphanumeric character (e.g. 'MyValue',  or 'my_value',  or "
-            "'12345', regex used for validation is '(([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9])?')"
+            "and must start and end with an alphanumeric character (e.g. 'MyValue',  or "
+            "'my_value',  or '12345', regex used for validation is "
+            "'(([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9])?')"
         )
 
 

@@ -184,7 +184,7 @@ class ApiServer:
         context.load_cert_chain(self.pki.serving.cert_file, self.pki.serving.key_file)
         context.load_verify_locations(self.pki.ca.cert_file)
         context.verify_mode = ssl.CERT_OPTIONAL
-        server = web.Server(self.front.handle, access_log=None)
+        server = web.Server(self.front.handle, access_log=None, handler_cancellation=True)
         self._runner = web.ServerRunner(server)
         await self._runner.setup()
         site = web.TCPSite(

@@ -203,7 +203,7 @@ async def run_channels(
     """Announce the ports, then run ``one(channel, port)`` for each until all end or it leaves."""
 
     async def guarded(number: int, port: int) -> None:
-        with suppress(ConnectionError):
+        with suppress(ConnectionError, TimeoutError):
             await one(number, port)
 
     async def every() -> None:

@@ -104,6 +104,26 @@ class RequestWire:
             self._transport.close()
 
 
+class Departure:
+    """Tells when the client of a request without a body leaves, even if nothing is written to it.
+
+    Constraints: the connection carries no further request; close it with the response.
+    """
+
+    def __init__(self, request: web.BaseRequest) -> None:
+        self._gone = asyncio.Event()
+        request.protocol.set_parser(self)  # type: ignore[arg-type]  # any parser will do
+
+    def feed_data(self, data: bytes) -> tuple[bool, bytes]:
+        return False, b""
+
+    def feed_eof(self) -> None:
+        self._gone.set()
+
+    async def wait(self) -> None:
+        await self._gone.wait()
+
+
 class WebSocketWire:
     """A WebSocket whose binary messages are one stream of bytes."""
 

@@ -236,7 +236,7 @@ def one_of_each() -> list[manifests.Obj]:
         obj("coordination.k8s.io/v1", "Lease", "x", spec={"holderIdentity": "me"}),
         obj("discovery.k8s.io/v1", "EndpointSlice", "x", addressType="IPv4", endpoints=[
             {"addresses": ["10.0.0.1"]}], ports=[{"port": 80, "name": "http"}]),
-        obj("apps/v1", "ControllerRevision", "x", revision=3),
+        obj("apps/v1", "ControllerRevision", "x", revision=3, data={}),
     ]  # fmt: skip
 
 

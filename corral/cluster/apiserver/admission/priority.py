@@ -79,8 +79,8 @@ class Priority(Plugin):
             return
         policy = spec.get("preemptionPolicy")
         if policy is not None and policy != found.policy:
-            why = f"the string value of PreemptionPolicy ({policy}) must not be provided in pod spec; "
-            raise refuse_early(request, why + computed.format(found.policy))
+            why = f"the string value of PreemptionPolicy ({policy}) must not be provided in "
+            raise refuse_early(request, f"{why}pod spec; {computed.format(found.policy)}")
         spec["preemptionPolicy"] = found.policy
 
     def _default(self) -> _Class | None:

@@ -73,7 +73,7 @@ _PROFILES = frozenset({"RuntimeDefault", "Localhost"})
 
 def _app_armor(meta: Obj, spec: Obj) -> Finding | None:
     values: set[str] = set()
-    own = _pod_context(spec).get("appArmorProfile")
+    own: Any = _pod_context(spec).get("appArmorProfile")
     pod = own is not None and own.get("type") not in _PROFILES
     if pod:
         values.add(own.get("type", ""))
@@ -266,7 +266,7 @@ def _seccomp_restricted(meta: Obj, spec: Obj) -> Finding | None:
 
 def _seccomp_profiles(spec: Obj, *, required: bool) -> Finding | None:
     values: set[str] = set()
-    own = _pod_context(spec).get("seccompProfile")
+    own: Any = _pod_context(spec).get("seccompProfile")
     pod_bad = own is not None and own.get("type") not in _PROFILES
     if pod_bad:
         values.add(own.get("type", ""))

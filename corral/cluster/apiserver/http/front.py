@@ -6,7 +6,6 @@ the client and never a dead connection.
 
 from __future__ import annotations
 
-import asyncio
 import logging
 import uuid
 from collections.abc import Awaitable, Callable, Mapping
@@ -87,8 +86,8 @@ class Front:
         except StoreError as err:
             log.error("%s", err)
             response = refuse(request, errors.InternalError(f"Internal error occurred: {err}"))
-        except (ConnectionResetError, asyncio.CancelledError):
-            raise
+        except ConnectionResetError:
+            response = web.Response(status=499)  # nobody is there to read it
         except Exception:
             log.exception("%s %s failed", request.method, request.path)
             response = refuse(

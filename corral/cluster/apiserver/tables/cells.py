@@ -18,6 +18,7 @@ __all__ = [
     "between",
     "born",
     "containers",
+    "created_at",
     "human_duration",
     "labels",
     "selector",
@@ -45,6 +46,11 @@ def age(stamp: str | None, now: datetime) -> str:
 def born(obj: Obj, now: datetime) -> str:
     """The age of an object."""
     return age(obj["metadata"].get("creationTimestamp"), now)
+
+
+def created_at(obj: Obj) -> str:
+    """When an object was made, for columns of type ``date``."""
+    return str(obj["metadata"].get("creationTimestamp") or f"{_ZERO_TIME}Z")
 
 
 def between(start: str, end: str) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import datetime
 from typing import Any
 
-from corral.cluster.apiserver.tables.cells import NONE, UNKNOWN, Row, age, born
+from corral.cluster.apiserver.tables.cells import NONE, UNKNOWN, Row, age, born, created_at
 from corral.kube.quantity import Quantity
 from corral.kube.types import Obj
 
@@ -142,6 +142,27 @@ def _webhooks(obj: Obj, now: datetime) -> list[Any]:
     return [obj["metadata"].get("name", ""), len(obj.get("webhooks") or ()), born(obj, now)]
 
 
+def _definition(obj: Obj, now: datetime) -> list[Any]:
+    meta, spec, status = obj["metadata"], obj.get("spec") or {}, obj.get("status") or {}
+    names = spec.get("names") or {}
+    served = [
+        f"{version['name']}(storage)" if version.get("storage") else version["name"]
+        for version in spec.get("versions") or ()
+        if version.get("served")
+    ]
+    held = {c["type"] for c in status.get("conditions") or () if c.get("status") == "True"}
+    return [
+        meta.get("name", ""),
+        spec.get("scope", ""),
+        ",".join(sorted(served)),
+        created_at(obj),
+        spec.get("group", ""),
+        names.get("kind", ""),
+        ",".join(names.get("shortNames") or ()),
+        "Established" in held,
+    ]
+
+
 def _node_metrics(obj: Obj, now: datetime) -> list[Any]:
     return _metrics(obj, [obj.get("usage") or {}])
 
@@ -178,6 +199,7 @@ ROWS: dict[tuple[str, str], Row] = {
     ("node.k8s.io", "RuntimeClass"): _runtime_class,
     ("admissionregistration.k8s.io", "MutatingWebhookConfiguration"): _webhooks,
     ("admissionregistration.k8s.io", "ValidatingWebhookConfiguration"): _webhooks,
+    ("apiextensions.k8s.io", "CustomResourceDefinition"): _definition,
     ("metrics.k8s.io", "NodeMetrics"): _node_metrics,
     ("metrics.k8s.io", "PodMetrics"): _pod_metrics,
 }

@@ -5,8 +5,8 @@ its columns are documented in. Its columns follow, separated by semicolons::
 
     [+]NAME[:TYPE[/FORMAT]][ = [PACKAGE.]DEFINITION.FIELD]
 
-``+`` marks a column of the wide output. A column is a string unless it says otherwise. ``Name``
-and ``Age`` are documented by the object's metadata; a column without a field has no description.
+``+`` marks a column of the wide output. A column is a string unless it says otherwise. ``Name``,
+``Age`` and ``Created At`` are documented by the object's metadata; a column without a field has no description.
 """
 
 from __future__ import annotations
@@ -156,17 +156,19 @@ Name; Handler; Age
 Name; Webhooks:integer; Age
 ## admissionregistration.k8s.io ValidatingWebhookConfiguration admissionregistration.v1
 Name; Webhooks:integer; Age
+## apiextensions.k8s.io CustomResourceDefinition -
+Name; Scope; Versions; Created At:date; +Group; +Kind; +ShortNames; +Established:boolean
 ## metrics.k8s.io NodeMetrics -
 Name; cpu:string/quantity; memory:string/quantity; Window:string/duration
 ## metrics.k8s.io PodMetrics -
 Name; cpu:string/quantity; memory:string/quantity; Window:string/duration
 """
 
-CREATED_AT = "Name; Created At:date = meta.v1.ObjectMeta.creationTimestamp"
+CREATED_AT = "Name; Created At:date"
 """What is printed of a kind that has no columns of its own."""
 
-_METADATA = "meta.v1.ObjectMeta"
-_IMPLIED = {"Name": f"{_METADATA}.name", "Age": f"{_METADATA}.creationTimestamp"}
+_CREATION = "meta.v1.ObjectMeta.creationTimestamp"
+_IMPLIED = {"Name": "meta.v1.ObjectMeta.name", "Age": _CREATION, "Created At": _CREATION}
 
 
 @cache

@@ -15,7 +15,7 @@ from corral.cluster.apiserver.tables import (
     storage,
     workloads,
 )
-from corral.cluster.apiserver.tables.cells import Row
+from corral.cluster.apiserver.tables.cells import Row, created_at
 from corral.cluster.apiserver.tables.columns import columns_of
 from corral.kube.types import Obj
 
@@ -40,7 +40,7 @@ class Table:
 
     def __init__(self, group: str, version: str, kind: str) -> None:
         self.columns = columns_of(group, kind)
-        self._row: Row = _ROWS.get((group, kind), _created_at)
+        self._row: Row = _ROWS.get((group, kind), _plain)
         self._is_pod = (group, kind) == ("", "Pod")
         self._is_storage_class = (group, kind) == ("storage.k8s.io", "StorageClass")
         if (group, version, kind) == ("autoscaling", "v1", "HorizontalPodAutoscaler"):
@@ -66,9 +66,8 @@ class Table:
         return pods.conditions(obj) if self._is_pod else []
 
 
-def _created_at(obj: Obj, now: datetime) -> list[Any]:
-    meta = obj.get("metadata") or {}
-    return [meta.get("name", ""), meta.get("creationTimestamp") or "0001-01-01T00:00:00Z"]
+def _plain(obj: Obj, now: datetime) -> list[Any]:
+    return [obj["metadata"].get("name", ""), created_at(obj)]
 
 
 @cache

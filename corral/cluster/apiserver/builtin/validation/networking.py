@@ -1,4 +1,4 @@
-"""NetworkPolicies, Ingresses, IngressClasses, IPAddresses, ServiceCIDRs, EndpointSlices."""
+"""NetworkPolicies, Ingresses, IngressClasses, IPAddresses and ServiceCIDRs."""
 
 from __future__ import annotations
 
@@ -6,8 +6,6 @@ from collections.abc import Sequence
 
 from corral.cluster.apiserver.builtin.validation.addresses import (
     check_cidr,
-    check_endpoint_ip,
-    check_ip,
     check_strict_cidr,
     check_strict_ip,
     is_ip,
@@ -16,7 +14,6 @@ from corral.cluster.apiserver.builtin.validation.addresses import (
 from corral.cluster.apiserver.builtin.validation.fields import (
     IMMUTABLE,
     Errors,
-    duplicate,
     forbidden_field,
     immutable,
     immutable_beta,
@@ -24,34 +21,24 @@ from corral.cluster.apiserver.builtin.validation.fields import (
     invalid_with,
     not_supported,
     required,
-    same,
     too_long,
-    too_many,
 )
-from corral.cluster.apiserver.builtin.validation.meta import check_labels
 from corral.cluster.apiserver.builtin.validation.names import (
     Messages,
     dns_label,
     dns_subdomain,
-    label_value,
     path_segment,
     port_name,
     port_number,
-    qualified_name,
     wildcard_subdomain,
 )
-from corral.cluster.apiserver.builtin.validation.prefixes import (
-    check_domain_prefixed_path,
-    check_fqdn,
-)
+from corral.cluster.apiserver.builtin.validation.prefixes import check_domain_prefixed_path
 from corral.cluster.apiserver.builtin.validation.selectors import check_selector
 from corral.cluster.apiserver.builtin.validation.services import check_load_balancer
 from corral.kube.types import Obj
 
 __all__ = [
     "ip_address_name",
-    "validate_endpoint_slice",
-    "validate_endpoint_slice_update",
     "validate_ingress",
     "validate_ingress_class",
     "validate_ingress_class_update",
@@ -385,106 +372,3 @@ def validate_service_cidr_update(errs: Errors, new: Obj, old: Obj, version: str)
             validate_service_cidr(errs, new, version)
     else:
         errs.append(invalid_value("spec.cidrs", after, IMMUTABLE))
-
-
-def _check_slice_address(errs: Errors, text: str, kind: str, path: str, index: int) -> None:
-    where = f"{path}[{index}]"
-    if kind == "FQDN":
-        check_fqdn(errs, text, where)
-        return
-    if kind not in ("IPv4", "IPv6"):
-        return
-    before = len(errs)
-    found = (check_ip if kind == "IPv4" else check_strict_ip)(errs, text, where)
-    if len(errs) > before or found is None:
-        return
-    if f"IPv{found.version}" != kind:
-        errs.append(invalid_value(path, text, f"must be an {kind} address"))
-    check_endpoint_ip(errs, text, where)
-
-
-def _check_hints(errs: Errors, hints: Obj, path: str) -> None:
-    for kind in ("forZones", "forNodes"):
-        items = hints.get(kind) or ()
-        if len(items) > 8:
-            errs.append(too_many(f"{path}.{kind}", len(items), 8))
-            return
-        seen: set[str] = set()
-        for i, item in enumerate(items):
-            name, where = item.get("name") or "", f"{path}.{kind}[{i}].name"
-            if name in seen:
-                errs.append(duplicate(where, name))
-            seen.add(name)
-            rule = label_value if kind == "forZones" else dns_subdomain
-            invalid_with(errs, where, name, rule(name))
-
-
-def _check_endpoint(errs: Errors, endpoint: Obj, kind: str, path: str, late: Errors) -> None:
-    addresses = endpoint.get("addresses") or ()
-    where = f"{path}.addresses"
-    if not addresses:
-        late.append(required(where))
-    elif len(addresses) > 100:
-        late.append(too_many(where, len(addresses), 100))
-    for i, text in enumerate(addresses):
-        _check_slice_address(errs, text, kind, where, i)
-    node = endpoint.get("nodeName")
-    if node is not None:
-        invalid_with(errs, f"{path}.nodeName", node, dns_subdomain(node))
-    topology = endpoint.get("deprecatedTopology") or {}
-    if len(topology) > 16:
-        errs.append(too_many(f"{path}.deprecatedTopology", len(topology), 16))
-    check_labels(errs, topology, f"{path}.deprecatedTopology")
-    host = endpoint.get("hostname")
-    if host is not None:
-        invalid_with(errs, f"{path}.hostname", host, dns_label(host))
-    if hints := endpoint.get("hints"):
-        _check_hints(errs, hints, f"{path}.hints")
-
-
-def _check_slice_ports(errs: Errors, ports: list[Obj]) -> None:
-    if len(ports) > 20000:
-        errs.append(too_many("ports", len(ports), 20000))
-        return
-    seen: set[str] = set()
-    for i, port in enumerate(ports):
-        name, protocol = port.get("name") or "", port.get("protocol")
-        if name:
-            invalid_with(errs, f"ports[{i}].name", name, dns_label(name))
-        if name in seen:
-            errs.append(duplicate(f"ports[{i}].name", name))
-        seen.add(name)
-        if protocol is None:
-            errs.append(required(f"ports[{i}].protocol"))
-        elif protocol not in _PROTOCOLS:
-            errs.append(not_supported(f"ports[{i}].protocol", protocol, ("SCTP", "TCP", "UDP")))
-        app = port.get("appProtocol")
-        if app is not None:
-            invalid_with(errs, f"ports[{i}].appProtocol", app, qualified_name(app))
-
-
-def _check_slice(errs: Errors, obj: Obj, old: Obj | None) -> None:
-    kind = obj.get("addressType") or ""
-    late: Errors = []
-    if not kind:
-        late.append(required("addressType"))
-    elif kind not in ("IPv4", "IPv6", "FQDN"):
-        late.append(not_supported("addressType", kind, ("FQDN", "IPv4", "IPv6")))
-    _check_slice_ports(errs, obj.get("ports") or [])
-    endpoints = obj.get("endpoints") or ()
-    if old is None or not same(endpoints, old.get("endpoints")):
-        if len(endpoints) > 1000:
-            errs.append(too_many("endpoints", len(endpoints), 1000))
-        else:
-            for i, endpoint in enumerate(endpoints):
-                _check_endpoint(errs, endpoint, kind, f"endpoints[{i}]", late)
-    errs.extend(late)
-
-
-def validate_endpoint_slice(errs: Errors, obj: Obj, version: str) -> None:
-    _check_slice(errs, obj, None)
-
-
-def validate_endpoint_slice_update(errs: Errors, new: Obj, old: Obj, version: str) -> None:
-    _check_slice(errs, new, old)
-    immutable_beta(errs, "addressType", new.get("addressType"), old.get("addressType"))

@@ -14,6 +14,7 @@ from corral.cluster.apiserver.builtin.validation import (
     basics,
     claims,
     cluster_kinds,
+    endpoint_slices,
     events,
     job_status,
     jobs,
@@ -189,7 +190,7 @@ _OTHERS = {
     ("coordination.k8s.io", "LeaseCandidate"): Rules(
         name=_lease_candidate_name, kube_finalizers=False),
     ("discovery.k8s.io", "EndpointSlice"): Rules(
-        networking.validate_endpoint_slice, networking.validate_endpoint_slice_update),
+        endpoint_slices.validate_endpoint_slice, endpoint_slices.validate_endpoint_slice_update),
     ("events.k8s.io", "Event"): Rules(events.validate_event, events.validate_event_update),
     ("certificates.k8s.io", "CertificateSigningRequest"): Rules(
         cluster_kinds.validate_signing_request, cluster_kinds.validate_signing_request_update,

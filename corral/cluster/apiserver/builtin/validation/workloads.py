@@ -222,8 +222,8 @@ def validate_stateful_set(errs: Errors, obj: Obj, version: str) -> None:
             if value not in ("Retain", "Delete"):
                 where = f"spec.persistentVolumeClaimRetentionPolicy.{name}"
                 errs.append(not_supported(where, value, ("Retain", "Delete")))
-    for i, claim in enumerate(spec.get("volumeClaimTemplates") or ()):
-        check_claim_spec(errs, claim.get("spec") or {}, f"spec.volumeClaimTemplates[{i}].spec")
+    for i, template in enumerate(spec.get("volumeClaimTemplates") or ()):
+        check_claim_spec(errs, template.get("spec") or {}, f"spec.volumeClaimTemplates[{i}].spec")
     non_negative(errs, spec, "spec", "replicas", "minReadySeconds")
     non_negative(errs, spec.get("ordinals") or {}, "spec.ordinals", "start")
     if service := spec.get("serviceName"):
