@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import orjson
@@ -17,11 +18,6 @@ from corral.cluster.apiserver.builtin.strategy import (
     strategy_for,
 )
 from corral.cluster.apiserver.builtin.strategy.conversion import convert
-from corral.cluster.apiserver.crd.definition import (
-    default_crd,
-    validate_crd,
-    validate_crd_update,
-)
 from corral.cluster.apiserver.crd.structural import CompiledVersion
 from corral.cluster.apiserver.errors import FieldError
 from corral.cluster.apiserver.patch import apply_strategic_patch
@@ -46,7 +42,6 @@ RETURNS_DELETED = frozenset(
         "VolumeAttachment", "VolumeAttributesClass",
     }
 )  # fmt: skip
-_CRD = "CustomResourceDefinition"
 CLEANUP = "customresourcecleanup.apiextensions.k8s.io"
 
 
@@ -81,10 +76,7 @@ class BuiltinKind(Kind):
         return wire.normalise(self._message, obj)
 
     def default(self, obj: Obj) -> None:
-        if self.info.kind == _CRD:
-            default_crd(obj)
-        else:
-            apply_defaults(*self._gvk, obj)
+        apply_defaults(*self._gvk, obj)
 
     def to_storage(self, obj: Obj) -> Obj:
         if self._converts:
@@ -119,14 +111,10 @@ class BuiltinKind(Kind):
             strategy.prepare_status_update(new, old)
 
     def validate_create(self, obj: Obj) -> list[FieldError]:
-        if self.info.kind == _CRD:
-            return validate_crd(obj)
         group, version = self._stored
         return validation.validate_create(group, version, self.info.kind, obj)
 
     def validate_update(self, new: Obj, old: Obj, subresource: str) -> list[FieldError]:
-        if self.info.kind == _CRD:
-            return validate_crd_update(new, old)
         group, version = self._stored
         if subresource in ("", "scale"):
             return validation.validate_update(group, version, self.info.kind, new, old)
@@ -216,8 +204,6 @@ class BuiltinKind(Kind):
     def start_delete(self, obj: Obj, now: str) -> None:
         if self.info.kind == "Namespace":
             obj.setdefault("status", {})["phase"] = "Terminating"
-        elif self.info.kind == _CRD and "deletionTimestamp" not in obj["metadata"]:
-            terminate_crd(obj, now)
 
     def held(self, obj: Obj) -> bool:
         return self.info.kind == "Namespace" and bool((obj.get("spec") or {}).get("finalizers"))
@@ -265,26 +251,6 @@ def _finalize(new: Obj, old: Obj) -> None:
     finalizers = (new.get("spec") or {}).get("finalizers")
     new["status"] = old.get("status") or {}
     new["spec"] = {"finalizers": finalizers} if finalizers else {}
-
-
-def terminate_crd(obj: Obj, now: str) -> None:
-    """A definition goes only after its objects: hold it until they are cleaned up."""
-    finalizers = obj["metadata"].setdefault("finalizers", [])
-    if CLEANUP not in finalizers:
-        finalizers.append(CLEANUP)
-    status = obj.setdefault("status", {})
-    conditions = [c for c in status.get("conditions") or () if c["type"] != "Terminating"]
-    conditions.append(
-        {
-            "type": "Terminating",
-            "status": "True",
-            "lastTransitionTime": now,
-            "reason": "InstanceDeletionPending",
-            "message": "CustomResourceDefinition marked for deletion; CustomResource deletion "
-            "will begin soon",
-        }
-    )
-    status["conditions"] = conditions
 
 
 class CustomKind(Kind):
@@ -360,7 +326,7 @@ class CustomKind(Kind):
 
     def validate_update(self, new: Obj, old: Obj, subresource: str) -> list[FieldError]:
         problems = validation.validate_object_meta_update(new, old)
-        return problems + self.version.validate(new, old)
+        return problems + self.version.validate(new, old, status=subresource == "status")
 
     def _type_schema(self) -> TypeSchema:
         if self._schema is None:
@@ -460,8 +426,12 @@ def _require_identity(obj: Obj) -> None:
 class Kinds:
     """All kinds that are served; built-in ones are made when first asked for."""
 
-    def __init__(self, catalog: Catalog) -> None:
+    def __init__(
+        self, catalog: Catalog, particular: Mapping[tuple[str, str], type[BuiltinKind]]
+    ) -> None:
         self._catalog = catalog
+        self._particular = particular
+        """Built-in kinds with a class of their own, by group and kind."""
         self._made: dict[tuple[str, str, str], Kind] = {}
 
     def find(self, group: str, version: str, plural: str) -> Kind | None:
@@ -472,7 +442,8 @@ class Kinds:
             info = self._catalog.find(group, version, plural)
             if info is None or info.custom or "watch" not in info.verbs:
                 return None
-            kind = self._made[key] = BuiltinKind(info)
+            made = self._particular.get((info.group, info.kind), BuiltinKind)
+            kind = self._made[key] = made(info)
         return kind
 
     def add(self, kind: CustomKind) -> None:

@@ -30,6 +30,7 @@ from corral.cluster.apiserver.controllers.gc import GarbageCollector
 from corral.cluster.apiserver.controllers.namespaces import Namespaces
 from corral.cluster.apiserver.controllers.upkeep import EventSweeper, RoleAggregator
 from corral.cluster.apiserver.crd.structural import CompiledVersion
+from corral.cluster.apiserver.definitions import DefinitionKind
 from corral.cluster.apiserver.http.discovery import Discovery
 from corral.cluster.apiserver.http.front import Front
 from corral.cluster.apiserver.http.openapi import OpenApi
@@ -55,6 +56,7 @@ RBAC_TABLES = {
     "rbac.authorization.k8s.io/roles": "Role",
     "rbac.authorization.k8s.io/rolebindings": "RoleBinding",
 }
+PARTICULAR = {("apiextensions.k8s.io", "CustomResourceDefinition"): DefinitionKind}
 SYSTEM = UserInfo("system:apiserver", groups=(MASTERS,))
 
 
@@ -82,7 +84,7 @@ class ApiServer:
         self.port = config.port
         self.store = Store(config.data_dir / "db")
         self.catalog = Catalog()
-        self.kinds = Kinds(self.catalog)
+        self.kinds = Kinds(self.catalog, PARTICULAR)
         self.authorizer = Authorizer(node_uses=self._node_uses)
         self._ready = False
         self._runner: web.ServerRunner | None = None

@@ -222,7 +222,7 @@ class Store:
         self._waiters: list[asyncio.Future[None]] = []  # for a revision to come
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="store")
         self._lock_fd = -1
-        self._db: sqlite3.Connection
+        self._db: sqlite3.Connection | None = None
         self.revision = 0
         """The revision of the newest durable write."""
         self._next = 1
@@ -247,22 +247,28 @@ class Store:
         try:
             self._open_database()
             self._load()
-        except sqlite3.Error as err:
+        except (sqlite3.Error, ValueError) as err:
+            self._release()
             raise StoreError(f"cannot read the database in {self._path}: {err}") from err
 
+    def _release(self) -> None:
+        if self._db is not None:
+            self._db.close()
+        os.close(self._lock_fd)
+
     def _open_database(self) -> None:
-        self._db = sqlite3.connect(
+        self._db = db = sqlite3.connect(
             self._path / "corral.db", isolation_level=None, check_same_thread=False
         )
-        self._db.execute("PRAGMA journal_mode=WAL")
-        self._db.execute("PRAGMA synchronous=FULL")
-        self._db.execute("PRAGMA wal_autocheckpoint=4000")
-        self._db.execute(
+        db.execute("PRAGMA journal_mode=WAL")
+        db.execute("PRAGMA synchronous=FULL")
+        db.execute("PRAGMA wal_autocheckpoint=4000")
+        db.execute(
             "CREATE TABLE IF NOT EXISTS log (rv INTEGER PRIMARY KEY, resource TEXT NOT NULL, "
             "key TEXT NOT NULL, deleted INTEGER NOT NULL, create_rv INTEGER NOT NULL, "
             "value BLOB NOT NULL)"
         )
-        self._db.execute("CREATE TABLE IF NOT EXISTS meta (key TEXT PRIMARY KEY, value INTEGER)")
+        db.execute("CREATE TABLE IF NOT EXISTS meta (key TEXT PRIMARY KEY, value INTEGER)")
 
     def _load(self) -> None:
         meta = dict(self._db.execute("SELECT key, value FROM meta"))

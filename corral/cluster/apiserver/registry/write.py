@@ -176,6 +176,7 @@ class Writer:
             new = request.object = self._settle(kind, request.object or {})
         new, old = kind.to_storage(new), kind.to_storage(old)
         _carry_meta(new["metadata"], old["metadata"])
+        new["metadata"]["resourceVersion"] = str(entry.rv)
         kind.prepare_update(new, old, subresource)
         hook = registry.hooks.get(info.table)
         if hook and not subresource:
@@ -189,7 +190,6 @@ class Writer:
         request.object, request.old = new, old
         await registry.admission.validate(request)
         keep_times(old, new)
-        new["metadata"]["resourceVersion"] = str(entry.rv)
         if context.dry_run or new == old:
             return kind.from_storage(new)
         if finished_deleting(new["metadata"]) and not kind.held(new):

@@ -22,8 +22,14 @@ _SOURCES = {
 
 
 def first_version(obj: Obj, now: datetime) -> list[Any]:
-    """The row of an autoscaling/v1 autoscaler, whose metrics partly travel in annotations."""
-    return _autoscaler(convert(obj, "autoscaling/v1", "autoscaling/v2"), now)
+    """The row of an autoscaler asked for as autoscaling/v1.
+
+    That version keeps metrics partly in annotations and forgets their order. The stored
+    autoscaling/v2 form is taken as well, and then printed in the order it was written in.
+    """
+    if obj.get("apiVersion") != "autoscaling/v2":
+        obj = convert(obj, "autoscaling/v1", "autoscaling/v2")
+    return _autoscaler(obj, now)
 
 
 def _autoscaler(obj: Obj, now: datetime) -> list[Any]:

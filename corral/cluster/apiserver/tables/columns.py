@@ -6,7 +6,8 @@ its columns are documented in. Its columns follow, separated by semicolons::
     [+]NAME[:TYPE[/FORMAT]][ = [PACKAGE.]DEFINITION.FIELD]
 
 ``+`` marks a column of the wide output. A column is a string unless it says otherwise. ``Name``,
-``Age`` and ``Created At`` are documented by the object's metadata; a column without a field has no description.
+``Age`` and ``Created At`` are documented by the metadata; a column without a field has no
+description.
 """
 
 from __future__ import annotations
