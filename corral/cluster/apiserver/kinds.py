@@ -9,14 +9,15 @@ import orjson
 
 from corral.cluster.apiserver import apply, schema, wire
 from corral.cluster.apiserver.apply import TypeSchema
+from corral.cluster.apiserver.auth.users import UserInfo
 from corral.cluster.apiserver.builtin import validation
 from corral.cluster.apiserver.builtin.defaults import apply_defaults
 from corral.cluster.apiserver.builtin.strategy import (
     EPHEMERAL_CONTAINERS_FIELDS,
     RESIZE_FIELDS,
-    PodStrategy,
     strategy_for,
 )
+from corral.cluster.apiserver.builtin.strategy.cluster import SigningRequestStrategy
 from corral.cluster.apiserver.builtin.strategy.conversion import convert
 from corral.cluster.apiserver.crd.structural import CompiledVersion
 from corral.cluster.apiserver.errors import FieldError
@@ -42,6 +43,16 @@ RETURNS_DELETED = frozenset(
         "VolumeAttachment", "VolumeAttributesClass",
     }
 )  # fmt: skip
+PREPARES = {
+    "": "prepare_update",
+    "scale": "prepare_update",
+    "status": "prepare_status_update",
+    "ephemeralcontainers": "prepare_ephemeral_containers",
+    "resize": "prepare_resize",
+    "finalize": "prepare_finalize",
+    "approval": "prepare_approval",
+}
+"""What a strategy calls its part in a write, by subresource."""
 CLEANUP = "customresourcecleanup.apiextensions.k8s.io"
 
 
@@ -65,6 +76,7 @@ class BuiltinKind(Kind):
         self.graceful = self._strategy.graceful_delete
         self.returns_deleted = info.kind in RETURNS_DELETED
         self.field_names = self._strategy.field_names
+        self.deprecation = self._strategy.deprecation
 
     # -- form ------------------------------------------------------------------------------
 
@@ -95,20 +107,15 @@ class BuiltinKind(Kind):
     def prepare_create(self, obj: Obj) -> list[str]:
         return list(self._strategy.prepare_create(obj))
 
+    def record_requester(self, obj: Obj, user: UserInfo) -> None:
+        if isinstance(self._strategy, SigningRequestStrategy):
+            self._strategy.record_requester(obj, user.as_object())
+
     def prepare_update(self, new: Obj, old: Obj, subresource: str) -> None:
-        strategy = self._strategy
-        if subresource in ("", "scale", "binding"):
-            if subresource == "binding":
-                return
-            strategy.prepare_update(new, old)
-        elif subresource == "ephemeralcontainers" and isinstance(strategy, PodStrategy):
-            strategy.prepare_ephemeral_containers(new, old)
-        elif subresource == "resize" and isinstance(strategy, PodStrategy):
-            strategy.prepare_resize(new, old)
-        elif subresource == "finalize":
-            _finalize(new, old)
-        else:
-            strategy.prepare_status_update(new, old)
+        if subresource == "binding":
+            return
+        prepare = getattr(self._strategy, PREPARES[subresource])
+        prepare(new, old)
 
     def validate_create(self, obj: Obj) -> list[FieldError]:
         group, version = self._stored
@@ -244,13 +251,6 @@ def scale_object(obj: Obj, *, replicas: int, current: int, selector: str) -> Obj
         "spec": spec,
         "status": status,
     }
-
-
-def _finalize(new: Obj, old: Obj) -> None:
-    """Of a namespace, only its finalizers change here."""
-    finalizers = (new.get("spec") or {}).get("finalizers")
-    new["status"] = old.get("status") or {}
-    new["spec"] = {"finalizers": finalizers} if finalizers else {}
 
 
 class CustomKind(Kind):

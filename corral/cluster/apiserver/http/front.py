@@ -134,6 +134,14 @@ class Front:
         kind = self._verbs.registry.kind_of(info.group, info.version, info.resource)
         if kind is None:
             return self._unknown(info)
+        response = await self._run(request, info, kind, user)
+        if kind.deprecation and not response.prepared:
+            response.headers.add("Warning", f'299 - "{kind.deprecation}"')
+        return response
+
+    async def _run(
+        self, request: web.BaseRequest, info: RequestInfo, kind: Kind, user: UserInfo
+    ) -> web.StreamResponse:
         verbs = self._verbs
         match info.verb:
             case "get":

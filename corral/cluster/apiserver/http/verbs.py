@@ -74,6 +74,8 @@ class Verbs:
         initial, watch = await stream.open()
         response = web.StreamResponse(headers={"Cache-Control": "no-cache, private"})
         response.content_type = "application/json"
+        if kind.deprecation:
+            response.headers.add("Warning", f'299 - "{kind.deprecation}"')
         response.enable_chunked_encoding()
         try:
             await response.prepare(request)

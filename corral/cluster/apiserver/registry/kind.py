@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 
+from corral.cluster.apiserver.auth.users import UserInfo
 from corral.cluster.apiserver.errors import FieldError
 from corral.cluster.apiserver.resources import ResourceInfo
 from corral.kube.types import Obj
@@ -21,6 +22,8 @@ class Kind(ABC):
     """Deleting leaves the object for a grace period (Pods)."""
     returns_deleted: bool = False
     """A finished delete answers with the object and not with a Status."""
+    deprecation: str = ""
+    """Warning that goes with every answer about the kind."""
     field_names: frozenset[str] = frozenset({"metadata.name", "metadata.namespace"})
 
     def __init__(self, info: ResourceInfo) -> None:
@@ -56,6 +59,9 @@ class Kind(ABC):
         return self.storage_version == self.info.api_version
 
     # -- writing ---------------------------------------------------------------------------
+
+    def record_requester(self, obj: Obj, user: UserInfo) -> None:  # noqa: B027 -- few kinds do
+        """Note on a new object who asked for it."""
 
     def prepare_create(self, obj: Obj) -> list[str]:
         """Returns warnings."""

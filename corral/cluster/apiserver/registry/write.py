@@ -88,6 +88,7 @@ class Writer:
         meta["creationTimestamp"] = now
         for text in kind.prepare_create(obj):
             context.warn(text)
+        kind.record_requester(obj, context.user)
         obj = kind.to_storage(obj)
         meta = obj["metadata"]
         hook = registry.hooks.get(info.table)
