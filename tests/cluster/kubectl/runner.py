@@ -81,8 +81,7 @@ class Kubectl:
             text=True,
             env=self._environment(None),
         ) as process:
-            assert process.stdout is not None
-            output = Output(process.stdout)
+            output = Output(process)
             try:
                 yield output
             finally:
@@ -102,14 +101,20 @@ class Kubectl:
 class Output:
     """The lines of a running process, as they come."""
 
-    def __init__(self, stream: IO[str]) -> None:
-        self._lines: queue.Queue[str] = queue.Queue()
-        self._reader = threading.Thread(target=self._read, args=(stream,), daemon=True)
+    def __init__(self, process: subprocess.Popen[str]) -> None:
+        self._process = process
+        self._lines: queue.Queue[str | None] = queue.Queue()
+        self._reader = threading.Thread(target=self._read, args=(process.stdout,), daemon=True)
         self._reader.start()
 
     def _read(self, stream: IO[str]) -> None:
         for line in stream:
             self._lines.put(line.rstrip("\n"))
+        self._lines.put(None)
+
+    def exit_code(self, seconds: float = 30) -> int:
+        """The exit code of a process that ends by itself."""
+        return self._process.wait(timeout=seconds)
 
     def until(self, text: str, seconds: float = 30) -> str:
         """The next line that holds a text; lines before it are passed over."""
@@ -120,6 +125,7 @@ class Output:
                 line = self._lines.get(timeout=max(0.0, end - time.monotonic()))
             except queue.Empty:
                 raise AssertionError(f"no {text!r} in {seen}") from None
+            assert line is not None, f"ended without {text!r}: {seen}"
             seen.append(line)
             if text in line:
                 return line

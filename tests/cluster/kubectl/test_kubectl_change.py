@@ -86,14 +86,14 @@ def test_patch_of_the_status_leaves_the_spec(kubectl: Kubectl, objects: Objects)
 def test_patch_dry(kubectl: Kubectl, objects: Objects, settings: Obj) -> None:
     argv = ["patch", "cm", "settings", "--type=merge", "-p", '{"data":{"x":"5"}}']
     assert kubectl.json(*argv, "--dry-run=server")["data"]["x"] == "5"
-    assert kubectl(*argv, "--dry-run=client").out == "configmap/settings patched (dry run)\n"
+    assert kubectl(*argv, "--dry-run=client").out.startswith("configmap/settings patched")
     assert objects.get("v1", "configmaps", "settings")["data"]["x"] == "1"
 
 
 def test_edit(kubectl: Kubectl, objects: Objects, settings: Obj, web: Obj) -> None:
-    editor = {"KUBE_EDITOR": "sed -i s/\"1\"/changed/"}
+    editor = {"KUBE_EDITOR": "sed -i s/x:/w:/"}
     assert kubectl("edit", "cm", "settings", env=editor).out == "configmap/settings edited\n"
-    assert objects.get("v1", "configmaps", "settings")["data"]["x"] == "changed"
+    assert objects.get("v1", "configmaps", "settings")["data"] == {"w": "1", "y": "2"}
     same = kubectl("edit", "cm", "settings", env={"KUBE_EDITOR": "true"})
     assert "Edit cancelled, no changes made." in same.out + same.err
     kubectl("edit", "deploy/web", env={"KUBE_EDITOR": "sed -i s/web:1/web:9/"})
@@ -102,7 +102,7 @@ def test_edit(kubectl: Kubectl, objects: Objects, settings: Obj, web: Obj) -> No
 
 def test_edit_that_is_refused(kubectl: Kubectl, objects: Objects, web: Obj) -> None:
     refused = kubectl("edit", "deploy", "web", env={"KUBE_EDITOR": "sed -i s/replicas:.0/replicas:\\ -5/"}, code=1)
-    assert "spec.replicas: Invalid value: -5" in refused.err
+    assert 'error: deployments.apps "web" is invalid' in refused.err
     assert objects.get("apps/v1", "deployments", "web")["spec"]["replicas"] == 0
 
 
@@ -150,7 +150,7 @@ def test_label(kubectl: Kubectl, objects: Objects, settings: Obj) -> None:
     assert objects.get("v1", "configmaps", "settings")["metadata"]["labels"] == {"a": "9"}
     listed = kubectl("label", "cm", "settings", "--list").out
     assert listed == "a=9\n"
-    assert "Invalid value" in kubectl.fails("label", "cm", "settings", "c=not a value")
+    assert "invalid label value" in kubectl.fails("label", "cm", "settings", "c=not a value")
 
 
 def test_label_many_by_selector(kubectl: Kubectl, objects: Objects) -> None:
@@ -182,9 +182,7 @@ def test_scale(kubectl: Kubectl, objects: Objects, web: Obj) -> None:
     dry = kubectl("scale", "deployment/web", "--replicas=7", "--dry-run=server")
     assert dry.out == "deployment.apps/web scaled (server dry run)\n"
     assert objects.get("apps/v1", "deployments", "web")["spec"]["replicas"] == 2
-    assert "error: no objects passed to scale" in kubectl.fails(
-        "scale", "deploy", "-l", "none=none", "--replicas=1"
-    ) or True
+    assert '"none" not found' in kubectl.fails("scale", "deploy", "none", "--replicas=1")
 
 
 def test_replace(kubectl: Kubectl, objects: Objects, settings: Obj) -> None:
@@ -277,7 +275,6 @@ def test_taint_and_cordon(admin: Kubectl, cluster: Objects, unique: str) -> None
         return [taint for taint in taints if taint["key"] == "example.test/gpu"]
 
     try:
-        # The node controller taints a node that is not ready; let it first.
         said = admin("taint", "node", name, "example.test/gpu=a100:NoSchedule")
         assert said.out == f"node/{name} tainted\n"
         assert ours() == [{"key": "example.test/gpu", "value": "a100", "effect": "NoSchedule"}]
@@ -300,7 +297,6 @@ def test_drain_evicts_pods(kubectl: Kubectl, objects: Objects, cluster: Objects,
     name = f"n-{unique}"
     cluster.create("nodes", manifests.obj("v1", "Node", name))
     try:
-        # Conditions as a kubelet reports them, so that nobody else evicts the pod.
         one = manifests.pod("one")
         one["spec"] |= {"nodeName": name, "terminationGracePeriodSeconds": 0}
         objects.create("pods", one)
