@@ -45,6 +45,7 @@ from corral.cluster.apiserver.requests import Context, RequestInfo
 from corral.cluster.apiserver.resources import Catalog, ResourceInfo
 from corral.cluster.apiserver.services import ServiceAllocator
 from corral.cluster.apiserver.store import DELETED, Event, Store
+from corral.cluster.apiserver.tables import table_for
 from corral.kube import errors
 from corral.kube.types import Obj
 
@@ -165,8 +166,6 @@ class ApiServer:
     def _table_of(self, kind: Kind) -> Table:
         if isinstance(kind, CustomKind):
             return CustomTable(kind.version)
-        from corral.cluster.apiserver.tables import table_for
-
         return table_for(kind.info.group, kind.info.version, kind.info.kind)
 
     def _custom_schema(self, info: ResourceInfo) -> Obj | None:
@@ -282,6 +281,12 @@ class CustomTable:
 
     def row(self, obj: Obj, now: datetime) -> list[Any]:
         return self._version.row(obj, lambda: now)
+
+    def rows(self, objects: list[Obj], now: datetime) -> list[list[Any]]:
+        return [self.row(obj, now) for obj in objects]
+
+    def conditions(self, obj: Obj) -> list[Obj]:
+        return []
 
 
 class Controller(Protocol):

@@ -17,12 +17,14 @@ from __future__ import annotations
 
 import asyncio
 import fcntl
+import logging
 import os
 import sqlite3
 from bisect import bisect_left, insort
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -30,6 +32,8 @@ from typing import Any
 import orjson
 
 from corral.kube.types import Obj
+
+log = logging.getLogger(__name__)
 
 ADDED, MODIFIED, DELETED = "ADDED", "MODIFIED", "DELETED"
 
@@ -124,10 +128,12 @@ class Limits:
     """How much history is kept."""
 
     min_events: int = 2_000
-    """Never fewer than this many, unless they are too large."""
+    """Never fewer than this many, unless they are larger than ``most_bytes``."""
     max_events: int = 50_000
-    max_bytes: int = 24 * 2**20
-    """Bytes of superseded values in the history."""
+    max_bytes: int = 16 * 2**20
+    """Bytes of the values in the history, where ``min_events`` allows."""
+    most_bytes: int = 128 * 2**20
+    """Bytes of the values in the history, however few events that leaves."""
 
 
 class Watch:
@@ -222,7 +228,7 @@ class Store:
         self._waiters: list[asyncio.Future[None]] = []  # for a revision to come
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="store")
         self._lock_fd = -1
-        self._db: sqlite3.Connection | None = None
+        self._db: sqlite3.Connection
         self.revision = 0
         """The revision of the newest durable write."""
         self._next = 1
@@ -244,31 +250,29 @@ class Store:
                 f"the data folder {self._path} is in use by another server; "
                 "stop that one or choose another --data-dir"
             ) from err
-        try:
-            self._open_database()
-            self._load()
-        except (sqlite3.Error, ValueError) as err:
-            self._release()
-            raise StoreError(f"cannot read the database in {self._path}: {err}") from err
+        with ExitStack() as undo:
+            undo.callback(os.close, self._lock_fd)
+            try:
+                self._open_database(undo)
+                self._load()
+            except (sqlite3.Error, ValueError) as err:
+                raise StoreError(f"cannot read the database in {self._path}: {err}") from err
+            undo.pop_all()
 
-    def _release(self) -> None:
-        if self._db is not None:
-            self._db.close()
-        os.close(self._lock_fd)
-
-    def _open_database(self) -> None:
-        self._db = db = sqlite3.connect(
+    def _open_database(self, undo: ExitStack) -> None:
+        self._db = sqlite3.connect(
             self._path / "corral.db", isolation_level=None, check_same_thread=False
         )
-        db.execute("PRAGMA journal_mode=WAL")
-        db.execute("PRAGMA synchronous=FULL")
-        db.execute("PRAGMA wal_autocheckpoint=4000")
-        db.execute(
+        undo.callback(self._db.close)
+        self._db.execute("PRAGMA journal_mode=WAL")
+        self._db.execute("PRAGMA synchronous=FULL")
+        self._db.execute("PRAGMA wal_autocheckpoint=4000")
+        self._db.execute(
             "CREATE TABLE IF NOT EXISTS log (rv INTEGER PRIMARY KEY, resource TEXT NOT NULL, "
             "key TEXT NOT NULL, deleted INTEGER NOT NULL, create_rv INTEGER NOT NULL, "
             "value BLOB NOT NULL)"
         )
-        db.execute("CREATE TABLE IF NOT EXISTS meta (key TEXT PRIMARY KEY, value INTEGER)")
+        self._db.execute("CREATE TABLE IF NOT EXISTS meta (key TEXT PRIMARY KEY, value INTEGER)")
 
     def _load(self) -> None:
         meta = dict(self._db.execute("SELECT key, value FROM meta"))
@@ -447,7 +451,7 @@ class Store:
                 garbage, self._garbage = self._garbage, []
                 try:
                     await loop.run_in_executor(self._thread, self._commit, batch, garbage)
-                except sqlite3.Error as err:
+                except Exception as err:
                     self._fail(batch, err)
                     self._garbage = garbage + self._garbage
                 else:
@@ -477,7 +481,7 @@ class Store:
                 db.execute("ROLLBACK")
             raise
 
-    def _fail(self, batch: Iterable[_Write], err: sqlite3.Error) -> None:
+    def _fail(self, batch: Iterable[_Write], err: Exception) -> None:
         """Nothing of the batch is stored, so nothing that was built on it can be either."""
         failed = [*batch, *self._queue]
         self._queue = []
@@ -506,8 +510,7 @@ class Store:
             self._remember(table, event)
             for watch in [w for w in table.watches if not w.offer(event)]:
                 table.watches.discard(watch)
-            for listener in self._listeners:
-                listener(event)
+            self._tell(event)
         for write in batch:
             if not write.done.done():
                 write.done.set_result(write.event.entry)
@@ -517,29 +520,45 @@ class Store:
                 waiter.set_result(None)
         self._trim()
 
+    def _tell(self, event: Event) -> None:
+        """A listener that fails must not keep the rest of a durable batch from being seen."""
+        for listener in self._listeners:
+            try:
+                listener(event)
+            except Exception:
+                entry = event.entry
+                log.exception("a listener failed on %s %s", entry.resource, entry.key)
+
     # -- history ---------------------------------------------------------------------------
 
     def _remember(self, table: _Table, event: Event) -> None:
         table.history.append(event)
         self._history.append(event)
-        self._history_bytes += len(event.entry.value)
+        self._history_bytes += _cost(event)
 
     def _trim(self) -> None:
         limits = self._limits
         history = self._history
-        while len(history) > limits.max_events or (
-            self._history_bytes > limits.max_bytes and len(history) > limits.min_events
+        while (
+            len(history) > limits.max_events
+            or (self._history_bytes > limits.max_bytes and len(history) > limits.min_events)
+            or (self._history_bytes > limits.most_bytes and len(history) > 1)
         ):
             event = history.popleft()
             table = self._tables[event.entry.resource]
             table.history.popleft()
             table.floor = self._floor = event.rv
-            self._history_bytes -= len(event.entry.value)
+            self._history_bytes -= _cost(event)
             if event.prev is not None:
                 self._garbage.append(event.prev.rv)
-                event.prev = None
             if event.type == DELETED:
                 self._garbage.append(event.rv)
+
+
+def _cost(event: Event) -> int:
+    """What keeping an event costs: its own objects, and the version it replaced or took away."""
+    kept = event.entry if event.type == DELETED else event.prev
+    return 700 + (len(kept.value) if kept else 0)
 
 
 def _row(event: Event) -> tuple[Any, ...]:

@@ -210,9 +210,7 @@ async def run_channels(
         for number, port in zip(data_of(ports), ports, strict=True):
             await channels.write(number, struct.pack("<H", port))
             await channels.write(number + 1, struct.pack("<H", port))
-        await asyncio.gather(
-            *(guarded(n, p) for n, p in zip(data_of(ports), ports, strict=True))
-        )
+        await asyncio.gather(*(guarded(n, p) for n, p in zip(data_of(ports), ports, strict=True)))
 
     with suppress(ConnectionError):
         await first_of(channels.run(), every())

@@ -114,15 +114,7 @@ class Data:
 
 
 Frame: TypeAlias = (
-    SynStream
-    | SynReply
-    | HeadersFrame
-    | RstStream
-    | Settings
-    | Ping
-    | GoAway
-    | WindowUpdate
-    | Data
+    SynStream | SynReply | HeadersFrame | RstStream | Settings | Ping | GoAway | WindowUpdate | Data
 )
 
 _WORD = struct.Struct(">I")

@@ -226,9 +226,7 @@ class Connection:
             task.cancel()
         await asyncio.wait([self._writer], timeout=CLOSE_WAIT)
         self._writer.cancel()
-        await asyncio.gather(
-            self._reader, self._writer, *self._timers, return_exceptions=True
-        )
+        await asyncio.gather(self._reader, self._writer, *self._timers, return_exceptions=True)
         await self._wire.close()
 
     # -- sending ---------------------------------------------------------------------------

@@ -7,10 +7,10 @@ from collections.abc import Iterator
 import pytest
 
 from tests.backends import Backend, RealBackend
+from tests.cluster.compare.kinds import LIMITED, NAMESPACE, widget_definition
 from tests.cluster.compare.pair import Pair, Request
 from tests.cluster.objects import eventually
 
-NAMESPACE = "compare"
 
 
 @pytest.fixture(scope="session")
@@ -28,11 +28,20 @@ def pair(embedded: Backend, tmp_path_factory: pytest.TempPathFactory) -> Iterato
 
 
 def prepare(pair: Pair) -> None:
-    """The namespace and the account that pods need; ours makes the account by itself."""
-    space = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": NAMESPACE}}
-    pair.send(Request("POST", "/api/v1/namespaces", space))
-    account = {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": "default"}}
-    accounts = f"/api/v1/namespaces/{NAMESPACE}/serviceaccounts"
-    pair.theirs.send(Request("POST", accounts, account))
+    """The namespaces, the account that pods need (ours makes it by itself), and a custom kind."""
+    for name in (NAMESPACE, LIMITED):
+        space = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}}
+        pair.send(Request("POST", "/api/v1/namespaces", space))
+        account = {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": "default"}}
+        accounts = f"/api/v1/namespaces/{name}/serviceaccounts"
+        pair.theirs.send(Request("POST", accounts, account))
+        wait_for(pair, f"{accounts}/default")
+    definitions = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
+    pair.send(Request("POST", definitions, widget_definition()))
+    wait_for(pair, f"/apis/example.com/v1/namespaces/{NAMESPACE}/widgets")
+
+
+def wait_for(pair: Pair, path: str) -> None:
+    """Wait until both serve a path."""
     for side in (pair.ours, pair.theirs):
-        eventually(lambda s=side: s.send(Request("GET", f"{accounts}/default")).code == 200)
+        eventually(lambda s=side: s.send(Request("GET", path)).code == 200)

@@ -119,20 +119,24 @@ def test_pods_that_never_ran_go_at_once(kubectl: Kubectl, objects: Objects) -> N
 def test_namespace(admin: Kubectl, cluster: Objects, unique: str) -> None:
     name = f"gone-{unique}"
     admin("create", "namespace", name)
-    inside = Objects(cluster.backend, name)
+    Objects(cluster.backend, name).create("secrets", manifests.obj("v1", "Secret", "free"))
+    said = admin("delete", "namespace", name, "--timeout=30s")
+    assert said.out.startswith(f'namespace "{name}" deleted')
+    assert cluster.find("v1", "namespaces", name) is None
+
+
+def test_namespace_that_is_going(kubectl: Kubectl, objects: Objects, namespace: str) -> None:
     held = manifests.configmap("held")
     held["metadata"]["finalizers"] = ["example.test/hold"]
-    inside.create("configmaps", held)
-    inside.create("secrets", manifests.obj("v1", "Secret", "free"))
-    admin("delete", "namespace", name, "--wait=false")
-    assert admin("get", "namespace", name).rows[1][1] == "Terminating"
-    refused = admin.fails("create", "configmap", "late", "-n", name)
-    assert f"forbidden: unable to create new content in namespace {name} because it is being terminated" in refused
-    assert eventually(lambda: not inside.names("v1", "secrets"))
-    assert inside.names("v1", "configmaps") >= {"held"}
-    inside.patch("v1", "configmaps", "held", {"metadata": {"finalizers": None}})
-    admin("wait", "--for=delete", f"namespace/{name}", "--timeout=30s")
-    assert cluster.find("v1", "namespaces", name) is None
+    objects.create("configmaps", held)
+    objects.create("secrets", manifests.obj("v1", "Secret", "free"))
+    kubectl("delete", "namespace", namespace, "--wait=false")
+    assert kubectl("get", "namespace", namespace).rows[1][1] == "Terminating"
+    refused = kubectl.fails("create", "configmap", "late")
+    assert f"unable to create new content in namespace {namespace} because it is being" in refused
+    assert eventually(lambda: not objects.names("v1", "secrets"))
+    assert objects.names("v1", "configmaps") == {"held"}
+    objects.patch("v1", "configmaps", "held", {"metadata": {"finalizers": None}})
 
 
 def test_raw(kubectl: Kubectl, objects: Objects) -> None:

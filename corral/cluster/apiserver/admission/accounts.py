@@ -14,7 +14,7 @@ from corral.cluster.apiserver.registry.core import NAME_LETTERS, AdmissionReques
 from corral.cluster.apiserver.store import Store
 from corral.kube.types import Obj
 
-__all__ = ["TOKEN_PATH", "ServiceAccounts"]
+__all__ = ["MIRROR", "TOKEN_PATH", "ServiceAccounts", "secret_names"]
 
 PODS, ACCOUNTS = "/pods", "/serviceaccounts"
 MIRROR = "kubernetes.io/config.mirror"
@@ -131,7 +131,7 @@ class ServiceAccounts(Plugin):
         spec = pod["spec"]
         if spec.get("serviceAccountName"):
             raise refuse(request, "a mirror pod may not reference service accounts")
-        if any(_secret_names(spec)):
+        if any(secret_names(spec)):
             raise refuse(request, "a mirror pod may not reference secrets")
         for volume in spec.get("volumes") or ():
             for source in (volume.get("projected") or {}).get("sources") or ():
@@ -216,7 +216,7 @@ _VOLUME_SECRETS = (
 )
 
 
-def _secret_names(spec: Obj) -> Iterator[str]:
+def secret_names(spec: Obj) -> Iterator[str]:
     """Every secret a pod names."""
     yield from (ref.get("name", "") for ref in spec.get("imagePullSecrets") or ())
     for field in _ALL_CONTAINERS:

@@ -152,15 +152,15 @@ def _handles(request: AdmissionRequest) -> bool:
             return subresource == "resize" and not create
         return create or _terminating(request.object) != _terminating(request.old)
     if table == CLAIMS and subresource == "status" and not create:
-        return _allocated(request.object) != _allocated(request.old)
+        return bool(_allocated(request.object) != _allocated(request.old))
     if subresource:
         return False
     return create or table in (SERVICES, CLAIMS)
 
 
 def _terminating(pod: Obj | None) -> bool:
-    deadline: int | None = ((pod or {}).get("spec") or {}).get("activeDeadlineSeconds")
-    return deadline is not None and deadline >= 0
+    deadline = ((pod or {}).get("spec") or {}).get("activeDeadlineSeconds")
+    return deadline is not None and int(deadline) >= 0
 
 
 def _allocated(claim: Obj | None) -> Any:

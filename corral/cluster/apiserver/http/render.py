@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
 from typing import Any, Protocol
 
@@ -22,6 +23,14 @@ class Table(Protocol):
 
     def row(self, obj: Obj, now: datetime) -> list[Any]: ...
 
+    def rows(self, objects: list[Obj], now: datetime) -> list[list[Any]]: ...
+
+    def conditions(self, obj: Obj) -> list[Obj]: ...
+
+
+PIECE = 200
+"""Objects of a list that are encoded and sent at once."""
+
 
 class Renderer:
     """Renders the entries of one kind for one request."""
@@ -35,6 +44,7 @@ class Renderer:
         self._table = table
         self._include = include or "Metadata"
         self._columns_sent = False
+        self._meta_version = f"meta.k8s.io/{out.version}"
         self.plain = out.shape == "object"
         """Whole objects, the same for every client."""
         info = kind.info
@@ -50,46 +60,49 @@ class Renderer:
     def obj(self, obj: Obj) -> bytes:
         shape = self._out.shape
         if shape == "table":
-            table = self._frame([self._row(obj)], {"resourceVersion": _version(obj)})
+            assert self._table is not None
+            row = self._row(obj, self._table.row(obj, datetime.now(UTC)))
+            table = self._frame([row], {"resourceVersion": _version(obj)})
             return orjson.dumps(table)
         if shape == "metadata":
             return orjson.dumps(self._metadata(obj))
         return orjson.dumps(obj)
 
-    def page(self, page: Page) -> bytes:
+    def page(self, page: Page) -> Iterator[bytes]:
+        """A list, in pieces of some hundred objects: a large one is never whole in memory."""
         meta: Obj = {"resourceVersion": str(page.revision)}
         if page.token:
             meta["continue"] = page.token
         if page.remaining:
             meta["remainingItemCount"] = page.remaining
-        kind, registry = self._kind, self._registry
         if self._out.shape == "table":
-            rows = [self._row(kind.from_storage(e.decode())) for e in page.entries]
-            return orjson.dumps(self._frame(rows, meta))
-        if self._out.shape == "metadata":
-            items = [self._metadata(kind.from_storage(e.decode())) for e in page.entries]
-            return orjson.dumps(
-                {
-                    "kind": "PartialObjectMetadataList",
-                    "apiVersion": f"meta.k8s.io/{self._out.version}",
-                    "metadata": meta,
-                    "items": items,
-                }
-            )
-        values = [registry.encode_out(kind, e) for e in page.entries]
-        return self._list(values, meta)
+            assert self._table is not None
+            objects = [self._kind.from_storage(e.decode()) for e in page.entries]
+            cells = self._table.rows(objects, datetime.now(UTC))
+            rows = [self._row(o, c) for o, c in zip(objects, cells, strict=True)]
+            yield orjson.dumps(self._frame(rows, meta))
+        elif self._out.shape == "metadata":
+            head = {"kind": "PartialObjectMetadataList", "apiVersion": self._meta_version}
+            yield from self._list({**head, "metadata": meta}, page.entries, self.one)
+        else:
+            info = self._kind.info
+            head = {"kind": info.list_kind, "apiVersion": info.api_version}
+            encode = self.one if info.custom else self._item
+            yield from self._list({**head, "metadata": meta}, page.entries, encode)
 
-    def _list(self, values: list[bytes], meta: Obj) -> bytes:
-        """Join the stored bytes; items of built-in kinds carry no kind and apiVersion in lists."""
-        info = self._kind.info
-        head = orjson.dumps(
-            {"kind": info.list_kind, "apiVersion": info.api_version, "metadata": meta}
-        )
-        if not info.custom:
-            cut = len(self._head)
-            own = self._head
-            values = [b"{" + v[cut:] if v.startswith(own) else v for v in values]
-        return b'%b,"items":[%b]}' % (head[:-1], b",".join(values))
+    def _item(self, entry: Entry) -> bytes:
+        """Items of built-in kinds carry no kind and apiVersion in lists."""
+        value = self._registry.encode_out(self._kind, entry)
+        return b"{" + value[len(self._head) :] if value.startswith(self._head) else value
+
+    def _list(
+        self, head: Obj, entries: list[Entry], encode: Callable[[Entry], bytes]
+    ) -> Iterator[bytes]:
+        before = orjson.dumps(head)[:-1] + b',"items":['
+        for start in range(0, len(entries), PIECE):
+            yield before + b",".join([encode(e) for e in entries[start : start + PIECE]])
+            before = b","
+        yield (b"" if entries else before) + b"]}"
 
     def bookmark(self, obj: Obj) -> Obj:
         if self._out.shape == "table":
@@ -104,7 +117,7 @@ class Renderer:
     def _frame(self, rows: list[Obj], meta: Obj) -> Obj:
         table: Obj = {
             "kind": "Table",
-            "apiVersion": f"meta.k8s.io/{self._out.version}",
+            "apiVersion": self._meta_version,
             "metadata": meta,
             "columnDefinitions": None if self._columns_sent else self._columns(),
             "rows": rows,
@@ -112,9 +125,12 @@ class Renderer:
         self._columns_sent = True
         return table
 
-    def _row(self, obj: Obj) -> Obj:
+    def _row(self, obj: Obj, cells: list[Any]) -> Obj:
         assert self._table is not None
-        row: Obj = {"cells": self._table.row(obj, datetime.now(UTC))}
+        row: Obj = {"cells": cells}
+        conditions = self._table.conditions(obj)
+        if conditions:
+            row["conditions"] = conditions
         if self._include == "Object":
             row["object"] = obj
         elif self._include == "Metadata":
@@ -124,7 +140,7 @@ class Renderer:
     def _metadata(self, obj: Obj) -> Obj:
         return {
             "kind": "PartialObjectMetadata",
-            "apiVersion": f"meta.k8s.io/{self._out.version}",
+            "apiVersion": self._meta_version,
             "metadata": obj.get("metadata") or {},
         }
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 
 import orjson
 from aiohttp import web
@@ -14,7 +14,7 @@ from corral.cluster.apiserver.http import negotiate
 from corral.cluster.apiserver.http.bodies import check_type, decode_object, parse_options
 from corral.cluster.apiserver.http.options import APPLY, query_delete_options, write_context
 from corral.cluster.apiserver.http.patching import PATCH_TYPES, patcher
-from corral.cluster.apiserver.http.render import Renderer, Table
+from corral.cluster.apiserver.http.render import PIECE, Renderer, Table
 from corral.cluster.apiserver.http.watch import Stream
 from corral.cluster.apiserver.registry.core import Registry
 from corral.cluster.apiserver.registry.delete import Deleter
@@ -56,11 +56,30 @@ class Verbs:
             return answer(out, orjson.dumps(obj))
         return answer(out, self._renderer(kind, out, request.query).one(entry))
 
-    async def list(self, request: web.BaseRequest, info: RequestInfo, kind: Kind) -> web.Response:
+    async def list(
+        self, request: web.BaseRequest, info: RequestInfo, kind: Kind
+    ) -> web.StreamResponse:
         out = negotiate.output(request.headers.get("Accept", ""))
         options = list_options(kind, request.query, watch=False)
         page = await self.reader.page(kind, info.namespace, options)
-        return answer(out, self._renderer(kind, out, request.query).page(page))
+        pieces = self._renderer(kind, out, request.query).page(page)
+        if len(page.entries) <= PIECE or out.media != negotiate.JSON or out.shape == "table":
+            return answer(out, b"".join(pieces))
+        return await self._stream(request, out, kind, pieces)
+
+    async def _stream(
+        self, request: web.BaseRequest, out: negotiate.Output, kind: Kind, pieces: Iterator[bytes]
+    ) -> web.StreamResponse:
+        response = web.StreamResponse(headers={"Cache-Control": "no-cache, private"})
+        response.headers["Content-Type"] = out.content_type
+        if kind.deprecation:
+            response.headers.add("Warning", f'299 - "{kind.deprecation}"')
+        response.enable_chunked_encoding()
+        await response.prepare(request)
+        for piece in pieces:
+            await response.write(piece)
+        await response.write_eof()
+        return response
 
     async def watch(
         self, request: web.BaseRequest, info: RequestInfo, kind: Kind

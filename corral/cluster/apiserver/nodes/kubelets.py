@@ -6,7 +6,7 @@ import asyncio
 import errno
 import socket
 import ssl
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Iterable
 from contextlib import asynccontextmanager
 from pathlib import Path
 
@@ -154,10 +154,10 @@ def forward_headers(request: web.BaseRequest, *, upgrading: bool = False) -> CIM
     return out
 
 
-def returned_headers(headers: Mapping[str, str]) -> CIMultiDict[str]:
+def returned_headers(headers: Iterable[tuple[str, str]]) -> CIMultiDict[str]:
     """The far side's headers for the client."""
     out: CIMultiDict[str] = CIMultiDict()
-    for name, value in headers.items():
+    for name, value in headers:
         lower = name.lower()
         if lower not in HOP_BY_HOP and not lower.startswith("access-control-allow-"):
             out.add(name, value)

@@ -129,8 +129,7 @@ class Lookup:
         scheme, name, port = split_scheme_name_port(text, "service")
         if port.isdigit():
             port = self._port_name(namespace, name, int(port))
-        none = errors.ServiceUnavailable(f'no endpoints available for service "{name}"')
-        slices = [s for s in self._slices(namespace, name)]
+        slices = list(self._slices(namespace, name))
         self._rng.shuffle(slices)
         for found in slices:
             for candidate in found.get("ports") or []:
@@ -138,7 +137,7 @@ class Lookup:
                     address = self._ready(namespace, found.get("endpoints") or [])
                     if address:
                         return Backend(scheme or "http", address, int(candidate["port"]))
-        raise none
+        raise errors.ServiceUnavailable(f'no endpoints available for service "{name}"')
 
     def _port_name(self, namespace: str, name: str, number: int) -> str:
         entry = self.objects.get(SERVICES, f"{namespace}/{name}")
@@ -223,12 +222,9 @@ def container_of(pod: Obj, wanted: str) -> str:
 def split_scheme_name_port(text: str, kind: str) -> tuple[str, str, str]:
     """``name``, ``name:port`` or ``scheme:name:port``."""
     parts = text.split(":")
-    scheme, name, port = ["", *parts, ""][-3:] if len(parts) < 3 else (*parts, "", "", "")[:3]
-    if len(parts) == 1:
-        scheme, name, port = "", parts[0], ""
-    elif len(parts) == 2:
-        scheme, name, port = "", parts[0], parts[1]
-    if len(parts) > 3 or not name or scheme not in ("", "http", "https"):
+    scheme = parts.pop(0) if len(parts) == 3 else ""
+    name, port, *more = [*parts, ""][: max(2, len(parts))]
+    if more or not name or scheme not in ("", "http", "https"):
         raise errors.BadRequest(f'invalid {kind} request "{text}"')
     return scheme, name, port
 

@@ -54,8 +54,7 @@ def instant(text: str) -> str:
             raise ValueError(text)
     except ValueError:
         raise errors.BadRequest(
-            f'parsing time "{text}" as "2006-01-02T15:04:05Z07:00": '
-            f'cannot parse "{text}" as "2006"'
+            f'parsing time "{text}" as "2006-01-02T15:04:05Z07:00": cannot parse "{text}" as "2006"'
         ) from None
     return found.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
 
@@ -76,16 +75,12 @@ def log_options(query: MultiMapping[str], pod: str) -> LogOptions:
     )
 
 
-def _problems(
-    numbers: dict[str, int | None], *, since: bool, stream: bool
-) -> list[say.FieldError]:
+def _problems(numbers: dict[str, int | None], *, since: bool, stream: bool) -> list[say.FieldError]:
     problems: list[say.FieldError] = []
     tail, limit, seconds = (numbers[name] for name in _NUMBERS)
     positive = "must be greater than 0"
     if tail is not None and tail < 0:
-        problems.append(
-            say.invalid_value("tailLines", tail, "must be greater than or equal to 0")
-        )
+        problems.append(say.invalid_value("tailLines", tail, "must be greater than or equal to 0"))
     if limit is not None and limit < 1:
         problems.append(say.invalid_value("limitBytes", limit, positive))
     if seconds is not None and since:

@@ -1,0 +1,90 @@
+"""The admission plugins that run by default, in kube-apiserver's order.
+
+Built-in mutating plugins leave objects normal and defaulted. ``NamespaceLifecycle`` goes first and
+is not in the list.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from corral.cluster.apiserver.admission.accounts import ServiceAccounts
+from corral.cluster.apiserver.admission.certificates import CertificateRequests
+from corral.cluster.apiserver.admission.chain import Plugin
+from corral.cluster.apiserver.admission.client import Resolve, ServiceResolver, WebhookClient
+from corral.cluster.apiserver.admission.limits import LimitRanger
+from corral.cluster.apiserver.admission.nodes import NodeRestriction, TopologyLabels
+from corral.cluster.apiserver.admission.pods import (
+    DefaultTolerations,
+    NodeTaints,
+    PodResize,
+    RuntimeClasses,
+)
+from corral.cluster.apiserver.admission.priority import Priority
+from corral.cluster.apiserver.admission.quota import ResourceQuota
+from corral.cluster.apiserver.admission.rbac import Escalation
+from corral.cluster.apiserver.admission.security import PodSecurity
+from corral.cluster.apiserver.admission.storage import (
+    ClaimResize,
+    DefaultIngressClass,
+    DefaultStorageClass,
+    InUseProtection,
+)
+from corral.cluster.apiserver.admission.webhooks import (
+    KindFinder,
+    MutatingWebhooks,
+    ValidatingWebhooks,
+)
+from corral.cluster.apiserver.auth.authorization import Authorizer
+from corral.cluster.apiserver.resources import Catalog
+from corral.cluster.apiserver.store import Store
+
+__all__ = ["close_plugins", "default_plugins"]
+
+
+def default_plugins(
+    *,
+    store: Store,
+    authorizer: Authorizer,
+    kinds: KindFinder,
+    catalog: Catalog,
+    resolver: Resolve | None = None,
+    node_restriction: bool = True,
+) -> list[Plugin]:
+    """Make the plugins. ``resolver`` finds services of webhooks; without one the store does."""
+    client = WebhookClient(resolver or ServiceResolver(store))
+    built_in: list[Plugin] = [
+        LimitRanger(store),
+        ServiceAccounts(store),
+        *([NodeRestriction(store, authorizer)] if node_restriction else []),
+        NodeTaints(),
+        PodSecurity(store),
+        Priority(store),
+        DefaultTolerations(),
+        DefaultStorageClass(store),
+        InUseProtection(),
+        ClaimResize(store),
+        RuntimeClasses(store),
+        CertificateRequests(authorizer),
+        DefaultIngressClass(store),
+        TopologyLabels(store),
+        PodResize(store),
+    ]
+    mutating = [p for p in built_in if type(p).mutate is not Plugin.mutate]
+    return [
+        *built_in,
+        MutatingWebhooks(
+            store, catalog, kinds=kinds, authorizer=authorizer, client=client, built_in=mutating
+        ),
+        Escalation(authorizer),
+        ValidatingWebhooks(store, catalog, kinds=kinds, authorizer=authorizer, client=client),
+        # Last: between its charge and the write nothing may wait.
+        ResourceQuota(store),
+    ]
+
+
+async def close_plugins(plugins: Iterable[Plugin]) -> None:
+    """Close the connections to webhooks."""
+    for plugin in plugins:
+        if isinstance(plugin, MutatingWebhooks | ValidatingWebhooks):
+            await plugin.close()
