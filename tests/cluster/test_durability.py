@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import ctypes
 import os
 import random
 import resource
@@ -11,7 +12,7 @@ import sqlite3
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -173,16 +174,26 @@ async def test_full_disk_refuses_writes_and_keeps_the_rest(server: EmbeddedBacke
 # -- starts that must be refused -----------------------------------------------------------------
 
 
-def run_server(folder: Path, port: int = 0, user: int | None = None) -> tuple[int, str]:
+def run_server(
+    folder: Path, port: int = 0, before: Callable[[], None] | None = None
+) -> tuple[int, str]:
     """The exit code and the complaint of a server that should not start."""
     ended = subprocess.run(
         [
             sys.executable, "-m", "corral.cli.main", "apiserver",
             "--data-dir", str(folder), "--port", str(port),
         ],
-        user=user, capture_output=True, text=True, timeout=30, check=False,
+        preexec_fn=before, capture_output=True, text=True, timeout=30, check=False,
     )  # fmt: skip
     return ended.returncode, ended.stderr
+
+
+def obey_permissions() -> None:
+    """In the child: no power over the mode bits of files, even for root."""
+    drop_from_bounding_set, override = 24, 1
+    libc = ctypes.CDLL(None, use_errno=True)
+    if os.geteuid() == 0 and libc.prctl(drop_from_bounding_set, override, 0, 0, 0):
+        raise OSError(ctypes.get_errno(), "cannot give up CAP_DAC_OVERRIDE")
 
 
 def test_second_server_on_the_folder_is_refused(server: EmbeddedBackend) -> None:
@@ -215,11 +226,7 @@ def test_read_only_folder_is_refused(tmp_path: Path) -> None:
     folder = tmp_path / "data"
     folder.mkdir()
     folder.chmod(0o555)
-    nobody = 65534 if os.geteuid() == 0 else None  # nothing is read-only to root
-    if nobody is not None:
-        for parent in (tmp_path, *list(tmp_path.parents)[:2]):
-            parent.chmod(0o755)
-    code, complaint = run_server(folder, user=nobody)
+    code, complaint = run_server(folder, before=obey_permissions)
     assert code == 1
     assert "cannot use the data folder" in complaint and "Permission denied" in complaint
     assert "Traceback" not in complaint

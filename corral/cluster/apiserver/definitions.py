@@ -36,6 +36,9 @@ class DefinitionKind(BuiltinKind):
     def validate_update(self, new: Obj, old: Obj, subresource: str) -> list[FieldError]:
         return validate_crd_update(new, old)
 
+    def resets(self, subresource: str) -> list[tuple[str, ...]]:
+        return [("spec",)] if subresource == "status" else [("status",)]
+
     def start_delete(self, obj: Obj, now: str) -> None:
         """A definition goes only after its objects: hold it until they are cleaned up."""
         if "deletionTimestamp" in obj["metadata"]:

@@ -30,6 +30,7 @@ from corral.cluster.apiserver.controllers.gc import GarbageCollector
 from corral.cluster.apiserver.controllers.namespaces import Namespaces
 from corral.cluster.apiserver.controllers.upkeep import EventSweeper, RoleAggregator
 from corral.cluster.apiserver.crd.structural import CompiledVersion
+from corral.cluster.apiserver.customs import CustomKind
 from corral.cluster.apiserver.definitions import DefinitionKind
 from corral.cluster.apiserver.http.discovery import Discovery
 from corral.cluster.apiserver.http.front import Front
@@ -38,7 +39,7 @@ from corral.cluster.apiserver.http.render import Table
 from corral.cluster.apiserver.http.special import Special
 from corral.cluster.apiserver.http.system import System
 from corral.cluster.apiserver.http.verbs import Verbs
-from corral.cluster.apiserver.kinds import CustomKind, Kinds
+from corral.cluster.apiserver.kinds import Kinds
 from corral.cluster.apiserver.registry.core import Registry
 from corral.cluster.apiserver.registry.kind import Kind
 from corral.cluster.apiserver.requests import Context, RequestInfo

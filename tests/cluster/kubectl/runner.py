@@ -49,6 +49,12 @@ class Kubectl:
         self, *argv: str, stdin: Any = None, code: int = 0, env: dict[str, str] | None = None
     ) -> Said:
         """Run it and insist on the exit code. Objects on standard input are written as JSON."""
+        said = self.run(*argv, stdin=stdin, env=env)
+        assert said.code == code, f"{' '.join(argv)}: exit {said.code}\n{said.out}\n{said.err}"
+        return said
+
+    def run(self, *argv: str, stdin: Any = None, env: dict[str, str] | None = None) -> Said:
+        """Run it, whatever comes of it."""
         text = stdin if isinstance(stdin, str) or stdin is None else as_list(stdin)
         done = subprocess.run(
             self._command(argv),
@@ -59,9 +65,7 @@ class Kubectl:
             env=self._environment(env),
             check=False,
         )
-        said = Said(done.returncode, done.stdout, done.stderr)
-        assert said.code == code, f"{' '.join(argv)}: exit {said.code}\n{said.out}\n{said.err}"
-        return said
+        return Said(done.returncode, done.stdout, done.stderr)
 
     def json(self, *argv: str, stdin: Any = None) -> Any:
         return self(*argv, "-o", "json", stdin=stdin).json()

@@ -116,26 +116,22 @@ def test_pods_that_never_ran_go_at_once(kubectl: Kubectl, objects: Objects) -> N
     assert objects.find("v1", "pods", "free") is None
 
 
-def test_namespace(admin: Kubectl, cluster: Objects, unique: str) -> None:
-    name = f"gone-{unique}"
-    admin("create", "namespace", name)
-    Objects(cluster.backend, name).create("secrets", manifests.obj("v1", "Secret", "free"))
-    said = admin("delete", "namespace", name, "--timeout=30s")
-    assert said.out.startswith(f'namespace "{name}" deleted')
-    assert cluster.find("v1", "namespaces", name) is None
-
-
-def test_namespace_that_is_going(kubectl: Kubectl, objects: Objects, namespace: str) -> None:
+def test_namespaces(kubectl: Kubectl, objects: Objects, cluster: Objects, unique: str) -> None:
     held = manifests.configmap("held")
     held["metadata"]["finalizers"] = ["example.test/hold"]
     objects.create("configmaps", held)
     objects.create("secrets", manifests.obj("v1", "Secret", "free"))
-    kubectl("delete", "namespace", namespace, "--wait=false")
+    namespace, free = objects.namespace, f"free-{unique}"
+    kubectl("create", "namespace", free)
+    said = kubectl("delete", "namespace", namespace, free, "--wait=false")
+    assert said.out.startswith(f'namespace "{namespace}" deleted')
     assert kubectl("get", "namespace", namespace).rows[1][1] == "Terminating"
     refused = kubectl.fails("create", "configmap", "late")
     assert f"unable to create new content in namespace {namespace} because it is being" in refused
+    kubectl("wait", "--for=delete", f"namespace/{free}", "--timeout=30s")
+    assert cluster.find("v1", "namespaces", free) is None
     assert eventually(lambda: not objects.names("v1", "secrets"))
-    assert objects.names("v1", "configmaps") == {"held"}
+    assert eventually(lambda: objects.names("v1", "configmaps") == {"held"})
     objects.patch("v1", "configmaps", "held", {"metadata": {"finalizers": None}})
 
 

@@ -214,14 +214,7 @@ def test_custom_resources_in_discovery(kubectl: Kubectl, group: str) -> None:
     row = kubectl("api-resources", f"--api-group={group}").rows[1]
     assert row == ["widgets", "wd", f"{group}/v1", "true", "Widget"]
     assert f"{group}/v1" in kubectl("api-versions").lines
-
-    def explained() -> str:
-        try:
-            return kubectl("explain", f"widgets.{group}").out
-        except AssertionError:
-            return ""
-
-    said = eventually(explained)
+    said = eventually(lambda: kubectl.run("explain", f"widgets.{group}").out)
     assert "A widget of the tests." in said and f"GROUP:      {group}" in said
     said = kubectl("explain", f"widgets.{group}.spec").out
     assert "  size\t<integer> -required-\n    How big it is." in said

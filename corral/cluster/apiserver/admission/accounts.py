@@ -65,7 +65,7 @@ class ServiceAccounts(Plugin):
         interval: float = 0.15,
     ) -> None:
         self._accounts = Parsed(store, ACCOUNTS, _account)
-        self._choices = (rng or random.SystemRandom()).choices
+        self._choices = (rng or random.Random()).choices
         self._attempts = attempts
         self._interval = interval
 

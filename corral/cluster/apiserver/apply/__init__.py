@@ -8,7 +8,6 @@ or ``crd_schema``. Nothing here does I/O or knows the time.
 
 from corral.cluster.apiserver.apply.compile import builtin_schema, crd_schema
 from corral.cluster.apiserver.apply.managers import keep_times
-from corral.cluster.apiserver.apply.reset import reset_fields
 from corral.cluster.apiserver.apply.scale import parent_entries, scale_entries
 from corral.cluster.apiserver.apply.server_side import apply
 from corral.cluster.apiserver.apply.tracking import track_update
@@ -21,7 +20,6 @@ __all__ = [
     "crd_schema",
     "keep_times",
     "parent_entries",
-    "reset_fields",
     "scale_entries",
     "track_update",
 ]

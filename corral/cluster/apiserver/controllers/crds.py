@@ -8,7 +8,8 @@ from corral.cluster.apiserver.controllers.access import Access
 from corral.cluster.apiserver.controllers.queue import KeyedQueue
 from corral.cluster.apiserver.crd.conditions import crd_conditions
 from corral.cluster.apiserver.crd.structural import compile_version
-from corral.cluster.apiserver.kinds import CLEANUP, CustomKind, Kinds
+from corral.cluster.apiserver.customs import CustomKind
+from corral.cluster.apiserver.kinds import CLEANUP, Kinds
 from corral.cluster.apiserver.resources import ResourceInfo, Subresource
 from corral.cluster.apiserver.store import DELETED, Event
 from corral.kube import errors

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+import orjson
+
 from corral.cluster.apiserver import errors as say
 from corral.cluster.apiserver import wire
-from corral.cluster.apiserver.http.bodies import check_type, report_problems
 from corral.cluster.apiserver.http.options import APPLY
-from corral.cluster.apiserver.patch import apply_json_patch, apply_merge_patch
+from corral.cluster.apiserver.patch import apply_json_patch, apply_merge_patch, duplicates, parse
 from corral.cluster.apiserver.registry.kind import Kind
 from corral.cluster.apiserver.registry.write import Change
 from corral.cluster.apiserver.requests import Context
@@ -29,24 +30,32 @@ def patcher(
     *,
     subresource: str,
     now: Callable[[], str],
-    name: str,
 ) -> Change:
-    """The change that a patch stands for."""
+    """The change that a patch stands for. Raises BadRequest for a body that cannot be read."""
     if patch_type == APPLY:
-        return _applier(kind, body, context, subresource=subresource, now=now, name=name)
+        return _applier(kind, body, context, subresource=subresource, now=now)
+    parse(body)
 
     def change(live: Obj | None) -> Obj:
         assert live is not None
-        patched = _patched(kind, live, body, patch_type)
-        return _decoded(kind, patched, body, context)
+        problems: list[str] = []
+        strict = context.field_validation != "Ignore"
+        patched = _patched(kind, live, body, patch_type, problems if strict else None)
+        return _decoded(kind, patched, problems, context)
 
     return change
 
 
-def _patched(kind: Kind, live: Obj, body: bytes, patch_type: str) -> Obj:
+def _patched(
+    kind: Kind, live: Obj, body: bytes, patch_type: str, problems: list[str] | None
+) -> Obj:
+    if patch_type == JSON_PATCH:
+        return apply_json_patch(live, body, problems=problems)
+    if problems is not None:
+        problems += duplicates(body)
     if patch_type == STRATEGIC:
         return kind.strategic(live, body)
-    return patch_plain(live, body, patch_type)
+    return apply_merge_patch(live, body)
 
 
 def patch_plain(live: Obj, body: bytes, patch_type: str) -> Obj:
@@ -56,57 +65,47 @@ def patch_plain(live: Obj, body: bytes, patch_type: str) -> Obj:
     return apply_merge_patch(live, body)
 
 
-def _decoded(kind: Kind, patched: Obj, body: bytes, context: Context) -> Obj:
-    info = kind.info
+def _decoded(kind: Kind, patched: Obj, problems: list[str], context: Context) -> Obj:
+    """What a patch left behind, as an object of its kind; refused in terms of the patch."""
+    shown = orjson.dumps(patched)
     try:
-        check_type(patched, info.api_version, info.kind)
-        obj, problems = kind.decode(patched, strict=context.field_validation != "Ignore")
+        obj, found = kind.decode(patched, strict=context.field_validation != "Ignore")
     except errors.BadRequest as err:
-        text = err.message.partition(f" cannot be handled as a {info.kind}: ")[2] or err.message
-        problem = say.invalid_value("patch", body.decode(errors="replace"), text)
-        raise say.invalid("", "", "", [problem]) from err
-    report_problems(kind, problems, context)
+        text = err.message.partition(f" cannot be handled as a {kind.info.kind}: ")[2]
+        raise _refused(shown, text or err.message) from err
+    problems = problems + found
+    if problems and context.field_validation == "Strict":
+        raise _refused(shown, f"strict decoding error: {', '.join(problems)}")
+    for text in problems:
+        context.warn(text)
     kind.default(obj)
     return obj
 
 
+def _refused(patched: bytes, why: str) -> errors.Invalid:
+    problem = say.invalid_value("patch", patched.decode(errors="replace"), why)
+    return say.invalid("", "", "", [problem])
+
+
 def _applier(
-    kind: Kind,
-    body: bytes,
-    context: Context,
-    *,
-    subresource: str,
-    now: Callable[[], str],
-    name: str,
+    kind: Kind, body: bytes, context: Context, *, subresource: str, now: Callable[[], str]
 ) -> Change:
-    info = kind.info
-    config = wire.parse_yaml(body)
-    if not config.get("kind") or not config.get("apiVersion"):
-        missing = "Kind" if not config.get("kind") else "apiVersion"
-        raise errors.BadRequest(f"Object '{missing}' is missing in the applied configuration")
-    if (config["apiVersion"], config["kind"]) != (info.api_version, info.kind):
-        raise errors.BadRequest(
-            f"the applied object is a {config['apiVersion']} {config['kind']}, "
-            f"expected {info.api_version} {info.kind}"
-        )
+    repeated: list[str] = []
+    wire.parse_patch(body, problems=repeated)
 
     def change(live: Obj | None) -> Obj:
-        wanted = wire.parse_yaml(body)
-        meta = wanted.setdefault("metadata", {})
-        if not meta.get("name"):
-            meta["name"] = name
-        _, problems = kind.decode(
-            wire.parse_yaml(body), strict=context.field_validation != "Ignore"
-        )
-        report_problems(kind, problems, context)
         merged = kind.apply(
             live,
-            wanted,
+            wire.parse_patch(body),
             manager=context.manager,
             now=now(),
             force=context.force,
             subresource=subresource,
         )
+        if repeated and context.field_validation == "Strict":
+            raise errors.BadRequest(f"error strict decoding patch: {repeated[0]}")
+        for text in repeated if context.field_validation == "Warn" else ():
+            context.warn(text)
         merged = kind.normalise(merged)
         kind.default(merged)
         return merged

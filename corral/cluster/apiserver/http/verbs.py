@@ -20,7 +20,7 @@ from corral.cluster.apiserver.registry.core import Registry
 from corral.cluster.apiserver.registry.delete import Deleter
 from corral.cluster.apiserver.registry.kind import Kind
 from corral.cluster.apiserver.registry.read import Reader, list_options, matcher
-from corral.cluster.apiserver.registry.write import Writer
+from corral.cluster.apiserver.registry.write import Writer, check_name, check_namespace
 from corral.cluster.apiserver.requests import Context, RequestInfo
 from corral.kube import errors
 from corral.kube.types import Obj
@@ -129,10 +129,13 @@ class Verbs:
         if info.subresource == "scale":
             return await self._update_scale(info, kind, out, context, body, media)
 
+        decoded = [decode_object(kind, body, media, context)]
+        check_namespace(kind, info.namespace, decoded[0])
+        check_name(decoded[0], info.name)
+
         def change(live: Obj | None) -> Obj:
-            obj = decode_object(kind, body, media, context)
-            check_name(obj, info.name)
-            return obj
+            """The object as sent; a second try decodes it anew, for the first one changed it."""
+            return decoded.pop() if decoded else decode_object(kind, body, media, context)
 
         done, created = await self.writer.update(
             kind,
@@ -169,7 +172,6 @@ class Verbs:
             context,
             subresource=info.subresource,
             now=self.registry.timestamp,
-            name=info.name,
         )
         done, created = await self.writer.update(
             kind,
@@ -317,19 +319,6 @@ class Verbs:
         if not body:
             return query_delete_options(request.query)
         return parse_options(body, negotiate.body_media(request), "DeleteOptions")
-
-
-def check_name(obj: Obj, name: str) -> None:
-    """The object's own name must be the one in the URL."""
-    own = (obj.get("metadata") or {}).get("name", "")
-    if not own:
-        raise errors.BadRequest(
-            "the name of the object ( based on URL) was undeterminable: name must be provided"
-        )
-    if own != name:
-        raise errors.BadRequest(
-            f"the name of the object ({own}) does not match the name on the URL ({name})"
-        )
 
 
 def write_options(request: web.BaseRequest, verb: str) -> Obj:

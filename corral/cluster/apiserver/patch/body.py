@@ -53,9 +53,17 @@ def _deeper_than(value: Any, limit: int) -> bool:
     return any(isinstance(node, dict | list) for node in level)
 
 
+class _Refused(Invalid):
+    """The one refusal whose details are there and empty."""
+
+    @property
+    def status(self) -> dict[str, Any]:
+        return {**super().status, "details": {}}
+
+
 def refuse(cause: Exception | None = None) -> NoReturn:
     """422 for a well-formed patch that does not apply; clients are never told more than that."""
-    raise Invalid(_REFUSED) from cause
+    raise _Refused(_REFUSED) from cause
 
 
 def reject_as_document(patched: Any) -> NoReturn:

@@ -125,7 +125,9 @@ def _validate(options: Obj) -> list[say.FieldError]:
         )
     if policy is not None and policy not in ("Foreground", "Background", "Orphan"):
         problems.append(
-            say.not_supported("propagationPolicy", policy, ["Background", "Foreground", "Orphan"])
+            say.not_supported(
+                "propagationPolicy", policy, ["Foreground", "Background", "Orphan", "nil"]
+            )
         )
     dry_run = options.get("dryRun") or []
     if any(value != "All" for value in dry_run):

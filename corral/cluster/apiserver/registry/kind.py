@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Sequence
 
+from corral.cluster.apiserver.apply import TypeSchema, track_update
+from corral.cluster.apiserver.apply import apply as server_side_apply
 from corral.cluster.apiserver.auth.users import UserInfo
 from corral.cluster.apiserver.errors import FieldError
 from corral.cluster.apiserver.resources import ResourceInfo
@@ -80,12 +83,28 @@ class Kind(ABC):
         return []
 
     @abstractmethod
+    def type_schema(self) -> TypeSchema:
+        """The structure of the kind, for field ownership."""
+
+    @abstractmethod
+    def resets(self, subresource: str) -> Sequence[tuple[str, ...]]:
+        """The paths that a write through a subresource never owns."""
+
     def track(
         self, live: Obj | None, new: Obj, *, manager: str, now: str, subresource: str
     ) -> None:
         """Bring ``metadata.managedFields`` of ``new`` up to date."""
+        track_update(
+            self.type_schema(),
+            live=live,
+            new=new,
+            manager=manager,
+            api_version=self.info.api_version,
+            now=now,
+            subresource=subresource,
+            reset_fields=self.resets(subresource),
+        )
 
-    @abstractmethod
     def apply(
         self,
         live: Obj | None,
@@ -97,6 +116,18 @@ class Kind(ABC):
         subresource: str,
     ) -> Obj:
         """Server-side apply."""
+        return server_side_apply(
+            self.type_schema(),
+            live=live,
+            config=config,
+            manager=manager,
+            api_version=self.info.api_version,
+            now=now,
+            force=force,
+            subresource=subresource,
+            reset_fields=self.resets(subresource),
+            kind=self.info.kind,
+        )
 
     @abstractmethod
     def strategic(self, doc: Obj, body: bytes) -> Obj:

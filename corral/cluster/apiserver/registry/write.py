@@ -42,7 +42,10 @@ class Writer:
         meta = obj["metadata"]
         if not meta.get("name") and meta.get("generateName"):
             meta["name"] = self._free_name(kind, namespace, meta["generateName"])
-        return await self._create(kind, namespace, obj, context, options or {})
+        versioned = bool(meta.pop("resourceVersion", None))
+        return await self._create(
+            kind, namespace, obj, context, options or {}, versioned=versioned
+        )
 
     def _free_name(self, kind: Kind, namespace: str, base: str) -> str:
         for _ in range(MAX_TRIES):
@@ -61,14 +64,12 @@ class Writer:
         options: Obj,
         *,
         tracked: bool = False,
+        versioned: bool = False,
     ) -> Obj:
+        """``versioned``: the client named a resource version, which a new object cannot have."""
         registry = self._registry
         info = kind.info
         meta = obj["metadata"]
-        if meta.get("resourceVersion"):
-            raise errors.ApiError(
-                "resourceVersion should not be set on objects to be created", reason=""
-            )
         now = registry.timestamp()
         name = meta.get("name", "")
         if not tracked:
@@ -101,6 +102,8 @@ class Writer:
             context.warn(text)
         request.object = obj
         await registry.admission.validate(request)
+        if versioned:
+            raise errors.ApiError("resourceVersion should not be set on objects to be created")
         key = registry.key(kind, namespace, name)
         if self._store.head(info.table, key) is not None:
             raise say.already_exists(info.group, info.plural, name)
@@ -136,13 +139,16 @@ class Writer:
                     raise registry.not_found(kind, name)
                 obj = change(None)
                 check_namespace(kind, namespace, obj)
+                check_name(obj, name)
+                obj["metadata"].pop("resourceVersion", None)
                 made = await self._create(
                     kind, namespace, obj, context, options or {}, tracked=not track
                 )
                 return made, True
             live = kind.from_storage(entry.decode())
             new = change(live)
-            check_version(kind, new, entry)
+            check_namespace(kind, namespace, new)
+            check_name(new, name)
             try:
                 done = await self._replace(
                     kind, namespace, entry, new, context, subresource, track, options or {}
@@ -167,7 +173,6 @@ class Writer:
         info = kind.info
         old = kind.from_storage(entry.decode())
         now = registry.timestamp()
-        check_namespace(kind, namespace, new)
         if track:
             kind.track(old, new, manager=context.manager, now=now, subresource=subresource)
         request = AdmissionRequest(
@@ -175,6 +180,7 @@ class Writer:
         )
         if await registry.admission.mutate(request):
             new = request.object = self._settle(kind, request.object or {})
+        check_version(kind, new, entry)
         new, old = kind.to_storage(new), kind.to_storage(old)
         _carry_meta(new["metadata"], old["metadata"])
         new["metadata"]["resourceVersion"] = str(entry.rv)
@@ -219,6 +225,20 @@ def check_namespace(kind: Kind, namespace: str, obj: Obj) -> None:
                 "request"
             )
         meta["namespace"] = namespace
+
+
+def check_name(obj: Obj, name: str) -> None:
+    """The object's own name must be the one in the URL."""
+    own = (obj.get("metadata") or {}).get("name", "")
+    if not own:
+        raise errors.BadRequest(
+            f"the name of the object ({name} based on URL) was undeterminable: name must be "
+            "provided"
+        )
+    if own != name:
+        raise errors.BadRequest(
+            f"the name of the object ({own}) does not match the name on the URL ({name})"
+        )
 
 
 def check_version(kind: Kind, new: Obj, entry: Entry) -> None:

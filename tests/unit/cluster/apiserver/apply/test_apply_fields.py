@@ -11,7 +11,6 @@ from corral.cluster.apiserver.apply import (
     builtin_schema,
     crd_schema,
     keep_times,
-    reset_fields,
     track_update,
 )
 from corral.cluster.apiserver.apply.fields import (
@@ -223,29 +222,6 @@ def test_an_untypable_object_keeps_the_ownership_it_had() -> None:
     new: Obj = {"metadata": {"name": "x"}, "spec": {"containers": [5]}}
     track_update(schema, live=live, new=new, manager="m", api_version="v1", now="n")
     assert new["metadata"]["managedFields"] == [entry()]
-
-
-@pytest.mark.parametrize(
-    ("name", "args", "expected"),
-    [
-        ("main", ("batch", "Job", ""), (("status",),)),
-        ("status", ("batch", "Job", "status"), (("spec",),)),
-        ("deployment", ("apps", "Deployment", "status"), (("spec",), ("metadata", "labels"))),
-        ("storage", ("storage.k8s.io", "VolumeAttachment", "status"), (("spec",), ("metadata",))),
-        ("scale", ("apps", "Deployment", "scale"), ()),
-    ],
-)
-def test_reset_fields(
-    name: str, args: tuple[str, str, str], expected: tuple[tuple[str, ...], ...]
-) -> None:
-    assert reset_fields(*args, has_status=True) == expected
-
-
-def test_custom_resources_reset_status_only_where_it_is_a_subresource() -> None:
-    assert reset_fields("ex.io", "T", has_status=False, custom=True) == ()
-    assert reset_fields("ex.io", "T", has_status=True, custom=True) == (("status",),)
-    both = (("spec",), ("metadata",))
-    assert reset_fields("ex.io", "T", "status", has_status=True, custom=True) == both
 
 
 def test_every_builtin_kind_compiles() -> None:

@@ -1,0 +1,150 @@
+"""Custom kinds: what a CustomResourceDefinition makes of its objects."""
+
+from __future__ import annotations
+
+import orjson
+
+from corral.cluster.apiserver import apply
+from corral.cluster.apiserver.apply import TypeSchema
+from corral.cluster.apiserver.builtin import validation
+from corral.cluster.apiserver.crd.structural import CompiledVersion
+from corral.cluster.apiserver.errors import FieldError
+from corral.cluster.apiserver.registry.kind import Kind
+from corral.cluster.apiserver.resources import ResourceInfo
+from corral.cluster.apiserver.wire.decode import parse_json
+from corral.cluster.apiserver.wire.duplicates import duplicate_fields
+from corral.kube import errors
+from corral.kube.types import Obj
+
+
+class CustomKind(Kind):
+    """A kind that a CustomResourceDefinition describes, in one of its versions."""
+
+    def __init__(self, info: ResourceInfo, version: CompiledVersion, storage_version: str) -> None:
+        super().__init__(info)
+        self.version = version
+        self.storage_version = storage_version
+        self.returns_deleted = False
+        self._schema: TypeSchema | None = None
+        self.field_names = frozenset(
+            {"metadata.name", "metadata.namespace", *version.selectable_fields}
+        )
+
+    def decode(self, body: bytes | Obj, *, strict: bool) -> tuple[Obj, list[str]]:
+        problems: list[str] = []
+        if isinstance(body, bytes):
+            parsed = parse_json(None, body)
+            if strict:
+                problems = duplicate_fields(body, parsed)
+        else:
+            parsed = body
+        _require_identity(parsed)
+        return parsed, problems + [f'unknown field "{p}"' for p in self.version.prune(parsed)]
+
+    def normalise(self, obj: Obj) -> Obj:
+        self.version.prune(obj)
+        return obj
+
+    def default(self, obj: Obj) -> None:
+        self.version.default(obj)
+
+    def to_storage(self, obj: Obj) -> Obj:
+        obj["apiVersion"] = self.storage_version
+        return obj
+
+    def from_storage(self, obj: Obj) -> Obj:
+        obj["apiVersion"] = self.info.api_version
+        self.version.prune(obj)
+        self.version.default(obj)
+        return obj
+
+    def prepare_create(self, obj: Obj) -> list[str]:
+        if self.version.has_status:
+            obj.pop("status", None)
+        obj["metadata"]["generation"] = 1
+        return []
+
+    def prepare_update(self, new: Obj, old: Obj, subresource: str) -> None:
+        if subresource == "status":
+            self._prepare_status(new, old)
+            return
+        if self.version.has_status:
+            _restore(new, old, "status")
+        if _content(new, self.version.has_status) != _content(old, self.version.has_status):
+            new["metadata"]["generation"] = (old["metadata"].get("generation") or 0) + 1
+
+    def _prepare_status(self, new: Obj, old: Obj) -> None:
+        """Only the status (and the bookkeeping of the write) comes from the new object."""
+        status, meta = new.get("status"), new["metadata"]
+        kept = {k: meta[k] for k in ("managedFields", "resourceVersion") if k in meta}
+        for key in [k for k in new if k not in ("apiVersion", "kind")]:
+            del new[key]
+        new.update({k: v for k, v in old.items() if k not in ("status", "apiVersion", "kind")})
+        new["metadata"] = {**old["metadata"], **kept}
+        if status is not None:
+            new["status"] = status
+
+    def validate_create(self, obj: Obj) -> list[FieldError]:
+        problems = validation.validate_object_meta(obj, namespaced=self.info.namespaced)
+        return problems + self.version.validate(obj, None)
+
+    def validate_update(self, new: Obj, old: Obj, subresource: str) -> list[FieldError]:
+        problems = validation.validate_object_meta_update(new, old)
+        return problems + self.version.validate(new, old, status=subresource == "status")
+
+    def type_schema(self) -> TypeSchema:
+        if self._schema is None:
+            self._schema = apply.crd_schema(self.version.schema, preserve_unknown=False)
+        return self._schema
+
+    def resets(self, subresource: str) -> list[tuple[str, ...]]:
+        if not self.version.has_status:
+            return []
+        if subresource == "status":
+            return _STATUS_RESETS
+        return [("status",)]
+
+    def strategic(self, doc: Obj, body: bytes) -> Obj:
+        raise errors.UnsupportedMediaType(
+            "the body of the request was in an unknown format - accepted media types include: "
+            "application/json-patch+json, application/merge-patch+json, "
+            "application/apply-patch+yaml"
+        )
+
+    def fields(self, obj: Obj) -> dict[str, str]:
+        return {**super().fields(obj), **self.version.field_values(obj)}
+
+    def get_scale(self, obj: Obj) -> Obj:
+        return self.version.get_scale(obj)
+
+    def set_scale(self, obj: Obj, replicas: int) -> None:
+        self.version.set_scale_replicas(obj, replicas)
+
+
+_STATUS_RESETS: list[tuple[str, ...]] = [("spec",), ("metadata",)]
+
+
+def _restore(new: Obj, old: Obj, key: str) -> None:
+    if key in old:
+        new[key] = old[key]
+    else:
+        new.pop(key, None)
+
+
+def _content(obj: Obj, without_status: bool) -> Obj:
+    """What makes a new generation of a custom object."""
+    out = {k: v for k, v in obj.items() if k != "metadata"}
+    if without_status:
+        out.pop("status", None)
+    return out
+
+
+def _require_identity(obj: Obj) -> None:
+    for key in ("kind", "apiVersion"):
+        value = obj.get(key)
+        if not isinstance(value, str) or not value:
+            shown = orjson.dumps(obj)[:1000].decode(errors="replace")
+            name = key[0].upper() + key[1:] if key == "kind" else key
+            raise errors.BadRequest(f"Object '{name}' is missing in '{shown}'")
+    if not isinstance(obj.get("metadata", {}), dict):
+        raise errors.BadRequest("metadata must be an object")
