@@ -120,6 +120,7 @@ def canonical(text: str) -> str:
     return str(_parse(text))
 
 
+@lru_cache(maxsize=8192)
 def _parse(text: str) -> Quantity:
     match = _SPLIT.fullmatch(text)
     if not text or match is None:

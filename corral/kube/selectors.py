@@ -37,9 +37,8 @@ class Requirement:
                 return self._compare(value)
 
     def _compare(self, value: str | None) -> bool:
-        try:
-            left, right = int(value or ""), int(self.values[0])
-        except ValueError:
+        left, right = _integer(value or ""), _integer(self.values[0])
+        if left is None or right is None:
             return False
         return left > right if self.op == "gt" else left < right
 
@@ -98,21 +97,43 @@ class Selector:
 
 _OBJECT_OPERATORS = {"In": "in", "NotIn": "notin", "Exists": "exists", "DoesNotExist": "!exists"}
 
-_NAME = re.compile(r"(?:[A-Za-z0-9][A-Za-z0-9_.-]{0,61})?[A-Za-z0-9]")
+_NAME = re.compile(r"(?:[A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]")
 _DOMAIN = re.compile(r"[a-z0-9](?:[-a-z0-9]*[a-z0-9])?(?:\.[a-z0-9](?:[-a-z0-9]*[a-z0-9])?)*")
-_TOKEN = re.compile(r"\s*(==|!=|=|!|>|<|\(|\)|,|[^\s=!><(),]+)\s*")
+_INTEGER = re.compile(r"[+-]?[0-9]+")
+_SYMBOLS = frozenset("=!(),><")
+_TOKEN = re.compile(r"==|!=|[=!><(),]|[^\s=!><(),]+")
+_COMPARISONS = {"=": "=", "==": "=", "!=": "!=", ">": "gt", "<": "lt"}
+
+_NAME_RULE = (
+    "must consist of alphanumeric characters, '-', '_' or '.', and must start and end with an "
+    "alphanumeric character (e.g. 'MyName',  or 'my.name',  or '123-abc', regex used for "
+    "validation is '([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]')"
+)
+_DOMAIN_RULE = (
+    "a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '-' or "
+    "'.', and must start and end with an alphanumeric character (e.g. 'example.com', regex used "
+    "for validation is '[a-z0-9]([-a-z0-9]*[a-z0-9])?(\\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*')"
+)
+_VALUE_RULE = (
+    "a valid label must be an empty string or consist of alphanumeric characters, '-', '_' or "
+    "'.', and must start and end with an alphanumeric character (e.g. 'MyValue',  or 'my_value',  "
+    "or '12345', regex used for validation is '(([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9])?')"
+)
+
+
+def _integer(text: str) -> int | None:
+    """A signed 64-bit number in plain digits, or None."""
+    if not _INTEGER.fullmatch(text):
+        return None
+    number = int(text)
+    return number if -(2**63) <= number < 2**63 else None
 
 
 class _Parser:
+    """The grammar of label selectors; ``""`` is the end of the text."""
+
     def __init__(self, text: str) -> None:
-        self.tokens: list[str] = []
-        position = 0
-        while position < len(text):
-            found = _TOKEN.match(text, position)
-            if found is None:
-                break
-            self.tokens.append(found.group(1))
-            position = found.end()
+        self.tokens = _TOKEN.findall(text)
         self.at = 0
 
     def peek(self) -> str:
@@ -123,153 +144,181 @@ class _Parser:
         self.at += 1
         return token
 
-    def requirement(self) -> Requirement:
+    def parse(self) -> list[Requirement]:
+        found: list[Requirement] = []
+        while token := self.peek():
+            if not _is_identifier(token) and token != "!":
+                raise SelectorError(f"found '{token}', expected: !, identifier, or 'end of string'")
+            try:
+                found.append(self._requirement())
+            except SelectorError as err:
+                raise SelectorError(f"unable to parse requirement: {err}") from None
+            self._separator()
+        return found
+
+    def _separator(self) -> None:
+        token = self.next()
+        if token not in ("", ","):
+            raise SelectorError(f"found '{token}', expected: ',' or 'end of string'")
+        following = self.peek()
+        if token and not _is_identifier(following) and following != "!":
+            raise SelectorError(f"found '{following}', expected: identifier after ','")
+
+    def _requirement(self) -> Requirement:
         negated = self.peek() == "!"
         if negated:
             self.next()
         key = self.next()
         if not _is_identifier(key):
-            raise SelectorError(f"unable to parse requirement: found '{key}', expected: identifier")
-        _check_key(key)
+            raise SelectorError(f"found '{key}', expected: identifier")
+        problems = _key_problems(key)
+        if problems:
+            raise SelectorError(f'<nil>: Invalid value: "{key}": {"; ".join(problems)}')
         if negated:
             return Requirement(key, "!exists")
-        token = self.peek()
-        if token in ("", ","):
+        if self.peek() in ("", ","):
             return Requirement(key, "exists")
-        self.next()
-        return self._with_operator(key, token)
-
-    def _with_operator(self, key: str, token: str) -> Requirement:
+        token = self.next()
         if token in ("in", "notin"):
-            return Requirement(key, token, self._values(key))
-        if token in ("=", "==", "!=", ">", "<"):
-            value = self._value()
-            if token in (">", "<"):
-                if not re.fullmatch(r"[+-]?\d+", value):
-                    raise SelectorError(
-                        "unable to parse requirement: "
-                        f'values[0][{key}]: Invalid value: "{value}": '
-                        "for 'Gt', 'Lt' operators, the value must be an integer"
-                    )
-                return Requirement(key, "gt" if token == ">" else "lt", (value,))
-            _check_value(key, value)
-            return Requirement(key, "!=" if token == "!=" else "=", (value,))
-        raise SelectorError(
-            f"unable to parse requirement: found '{token}', expected: in, notin, =, ==, !=, gt, lt"
-        )
+            return _checked(Requirement(key, token, self._values()))
+        if token in _COMPARISONS:
+            return _checked(Requirement(key, _COMPARISONS[token], (self._value(),)))
+        raise SelectorError(f"found '{token}', expected: in, notin, =, ==, !=, gt, lt")
 
     def _value(self) -> str:
         if self.peek() in ("", ","):
             return ""
         token = self.next()
         if not _is_identifier(token):
-            raise SelectorError(
-                f"unable to parse requirement: found '{token}', expected: identifier"
-            )
+            raise SelectorError(f"found '{token}', expected: identifier")
         return token
 
-    def _values(self, key: str) -> tuple[str, ...]:
-        if self.next() != "(":
-            raise SelectorError("unable to parse requirement: found '', expected: '('")
-        values: list[str] = []
-        expect_value = True
+    def _values(self) -> tuple[str, ...]:
+        """``(a,b)``: an empty place between commas and brackets is the empty value."""
+        token = self.next()
+        if token != "(":
+            raise SelectorError(f"found '{token}' expected: '('")
+        token = self.peek()
+        if token not in (",", ")") and not _is_identifier(token):
+            raise SelectorError(f"found '{token}', expected: ',', ')' or identifier")
+        values: set[str] = set()
         while True:
-            token = self.next()
-            if token == ")":
-                if expect_value:
-                    values.append("")
-                break
-            if token == ",":
-                if expect_value:
-                    values.append("")
-                expect_value = True
-            elif token and _is_identifier(token) and expect_value:
-                _check_value(key, token)
-                values.append(token)
-                expect_value = False
+            if self.peek() in (",", ")"):
+                values.add("")
+            elif _is_identifier(self.peek()):
+                values.add(self.next())
+                if self.peek() not in (",", ")"):
+                    raise SelectorError(f"found '{self.peek()}', expected: ',' or ')'")
             else:
-                raise SelectorError(
-                    f"unable to parse requirement: found '{token}', "
-                    "expected: ',', ')' or identifier"
-                )
-        return tuple(dict.fromkeys(values))
+                raise SelectorError(f"found '{self.peek()}', expected: ',', or identifier")
+            if self.next() == ")":
+                return tuple(sorted(values))
 
 
 def _is_identifier(token: str) -> bool:
-    return bool(token) and token not in {"=", "==", "!=", "!", ">", "<", "(", ")", ","}
+    return bool(token) and token[0] not in _SYMBOLS
 
 
-def _check_key(key: str) -> None:
+def _key_problems(key: str) -> list[str]:
+    """What is wrong with a label key."""
     prefix, slash, name = key.rpartition("/")
-    bad = not _NAME.fullmatch(name) or (
-        slash and (len(prefix) > 253 or not _DOMAIN.fullmatch(prefix))
-    )
-    if bad:
-        raise SelectorError(
-            f'unable to parse requirement: <nil>: Invalid value: "{key}": name part must consist '
-            "of alphanumeric characters, '-', '_' or '.', and must start and end with an "
-            "alphanumeric character (e.g. 'MyName',  or 'my.name',  or '123-abc', regex used "
-            "for validation is '([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]')"
-        )
+    if "/" in prefix:
+        example = "with an optional DNS subdomain prefix and '/' (e.g. 'example.com/MyName')"
+        return [f"a valid label key {_NAME_RULE} {example}"]
+    problems = []
+    if slash and not prefix:
+        problems.append("prefix part must be non-empty")
+    elif slash:
+        if len(prefix) > 253:
+            problems.append("prefix part must be no more than 253 bytes")
+        if not _DOMAIN.fullmatch(prefix):
+            problems.append(f"prefix part {_DOMAIN_RULE}")
+    if not name:
+        problems.append("name part must be non-empty")
+    elif len(name.encode()) > 63:
+        problems.append("name part must be no more than 63 bytes")
+    if not _NAME.fullmatch(name):
+        problems.append(f"name part {_NAME_RULE}")
+    return problems
 
 
-def _check_value(key: str, value: str) -> None:
+def _value_problems(value: str) -> list[str]:
+    problems = []
+    if len(value.encode()) > 63:
+        problems.append("must be no more than 63 bytes")
     if value and not _NAME.fullmatch(value):
-        raise SelectorError(
-            f'unable to parse requirement: values[0][{key}]: Invalid value: "{value}": a valid '
-            "label must be an empty string or consist of alphanumeric characters, '-', '_' or '.', "
-            "and must start and end with an alphanumeric character (e.g. 'MyValue',  or "
-            "'my_value',  or '12345', regex used for validation is "
-            "'(([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9])?')"
-        )
+        problems.append(_VALUE_RULE)
+    return problems
+
+
+def _checked(requirement: Requirement) -> Requirement:
+    """The requirement itself. Raises SelectorError with all that is wrong with its values."""
+    problems = []
+    values = list(enumerate(requirement.values))
+    if requirement.op in ("gt", "lt"):
+        problems += [
+            f'values[{index}]: Invalid value: "{value}": '
+            "for 'Gt', 'Lt' operators, the value must be an integer"
+            for index, value in values
+            if _integer(value) is None
+        ]
+    for index, value in values:
+        if found := _value_problems(value):
+            where = f"values[{index}][{requirement.key}]"
+            problems.append(f'{where}: Invalid value: "{value}": {"; ".join(found)}')
+    if problems:
+        raise SelectorError(problems[0] if len(problems) == 1 else f"[{', '.join(problems)}]")
+    return requirement
 
 
 def parse_labels(text: str) -> Selector:
-    """Parse a label selector such as ``app in (a,b),!old,tier=x``."""
-    parser = _Parser(text)
-    found: list[Requirement] = []
-    while parser.peek():
-        found.append(parser.requirement())
-        token = parser.next()
-        if token not in ("", ","):
-            raise SelectorError(f"found '{token}', expected: ',' or 'end of string'")
-        if token == "," and parser.peek() in ("", ","):
-            raise SelectorError(f"found '{parser.peek()}', expected: identifier after ','")
-    return Selector(tuple(sorted(found, key=lambda r: r.key)))
+    """Parse a label selector such as ``app in (a,b),!old,tier=x``. Raises SelectorError."""
+    if not text:
+        return _EVERYTHING
+    return Selector(tuple(sorted(_Parser(text).parse(), key=lambda r: r.key)))
+
+
+_EVERYTHING = Selector()
 
 
 def parse_fields(text: str, convert: Callable[[str], str] | None = None) -> Selector:
-    r"""Parse a field selector: ``a.b=x,c!=y`` with ``\\`` escaping ``,`` ``=`` and ``\\``."""
+    r"""Parse a field selector: ``a.b=x,c!=y`` with ``\`` escaping ``,`` ``=`` and ``\``.
+
+    ``convert`` names the field that a label of the text means; it may raise SelectorError.
+    """
+    if not text:
+        return _EVERYTHING
     found: list[Requirement] = []
-    for term in _split_terms(text):
+    for term in sorted(_TERM.findall(text)):
         if not term:
             continue
-        match = re.match(r"((?:\\.|[^\\=!])*?)(==|!=|=)(.*)", term, re.DOTALL)
+        match = _FIELD_OPERATOR.search(term)
         if match is None:
-            raise SelectorError(f'invalid field selector: "{text}"; can\'t understand "{term}"')
-        key, op, value = match.groups()
-        if re.search(r"(?<!\\)=", value):
-            raise SelectorError(f"invalid field selector: unescaped character in value: {value}")
-        value = re.sub(r"\\(.)", r"\1", value)
-        key = convert(key) if convert else key
-        found.append(Requirement(key, "!=" if op == "!=" else "=", (value,)))
+            raise SelectorError(f"invalid selector: '{text}'; can't understand '{term}'")
+        value = _unescape(term[match.end() :])
+        op = "!=" if match.group() == "!=" else "="
+        found.append(Requirement(term[: match.start()], op, (value,)))
+    if convert:
+        found = [Requirement(convert(r.key), r.op, r.values) for r in found]
     return Selector(tuple(found))
 
 
-def _split_terms(text: str) -> list[str]:
-    terms, current, escaped = [], "", False
-    for char in text:
-        if escaped:
-            current += "\\" + char
-            escaped = False
-        elif char == "\\":
-            escaped = True
-        elif char == ",":
-            terms.append(current)
-            current = ""
-        else:
-            current += char
-    return [*terms, current]
+_TERM = re.compile(r"(?:\\.|\\$|[^\\,])+", re.DOTALL)
+_FIELD_OPERATOR = re.compile(r"!=|==|=")
+_ESCAPED = re.compile(r"\\(.?)|[,=]", re.DOTALL)
+
+
+def _unescape(value: str) -> str:
+    def plain(found: re.Match[str]) -> str:
+        char = found.group(1)
+        if char is None:
+            code = ord(found.group())
+            raise SelectorError(f"invalid field selector: unescaped character in value: {code}")
+        if not char or char not in "\\,=":
+            raise SelectorError(f"invalid field selector: invalid escape sequence: \\{char}")
+        return char
+
+    return _ESCAPED.sub(plain, value)
 
 
 def matches_fields(selector: Selector, fields: Mapping[str, str]) -> bool:

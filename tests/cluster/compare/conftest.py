@@ -12,7 +12,6 @@ from tests.cluster.compare.pair import Pair, Request
 from tests.cluster.objects import eventually
 
 
-
 @pytest.fixture(scope="session")
 def pair(embedded: Backend, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Pair]:
     """Ours, and a kube-apiserver without kube-controller-manager."""

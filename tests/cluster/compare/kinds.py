@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import json
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -47,11 +48,18 @@ class Sample:
     scale: bool = False
     strategic: bool = True
     namespace: str = NAMESPACE
+    base: str = "{}"
+    """The content of a valid object, as JSON."""
 
     @property
     def collection(self) -> str:
         root = "/api/v1" if self.api_version == "v1" else f"/apis/{self.api_version}"
         return f"{root}/namespaces/{self.namespace}/{self.plural}"
+
+    def minimal(self, name: str) -> dict[str, Any]:
+        """A valid object."""
+        identity = {"apiVersion": self.api_version, "kind": self.kind, "metadata": {"name": name}}
+        return {**identity, **json.loads(self.base)}
 
     def objects(self, name: str) -> Value:
         """Whole objects of a name."""
@@ -69,7 +77,9 @@ def _encoded(text: str) -> str:
     return base64.b64encode(text.encode()).decode()
 
 
-_data_keys = rarely(st.sampled_from(["a", "b.txt", "C_d", "e-f"]), st.sampled_from(["a/b", "", ".."]))
+_data_keys = rarely(
+    st.sampled_from(["a", "b.txt", "C_d", "e-f"]), st.sampled_from(["a/b", "", ".."])
+)
 _conditions = keyed(
     "type",
     ["Ready", "Failed"],
@@ -212,7 +222,10 @@ def ingress() -> Value:
         }
     )
     path = fields(
-        {"backend": backend, "pathType": rarely(st.just("Prefix"), st.sampled_from(["X", "Exact"]))},
+        {
+            "backend": backend,
+            "pathType": rarely(st.just("Prefix"), st.sampled_from(["X", "Exact"])),
+        },
         path=rarely(st.sampled_from(["/", "/a"]), st.just("a")),
     )
     rule = fields(
@@ -439,15 +452,37 @@ widget_status = fields(
     phase=words, replicas=small, selector=st.just("app=a"), conditions=_conditions
 )
 
+TEMPLATE = """{"metadata": {"labels": {"app": "alpha"}}, "spec": {"containers": [{"name": "main", "image": "busybox"}]}}"""
+ONCE = """{"metadata": {}, "spec": {"restartPolicy": "Never", "containers": [{"name": "main", "image": "busybox"}]}}"""
+
 SAMPLES = [
     Sample("v1", "ConfigMap", "configmaps", config_map),
     Sample("v1", "Secret", "secrets", secret),
-    Sample("v1", "Service", "services", service),
-    Sample("v1", "Pod", "pods", lambda: fields({"spec": pods.pod_spec()})),
-    Sample("v1", "PersistentVolumeClaim", "persistentvolumeclaims", claim),
+    Sample("v1", "Service", "services", service, base='{"spec": {"ports": [{"port": 80}]}}'),
+    Sample(
+        "v1",
+        "Pod",
+        "pods",
+        lambda: fields({"spec": pods.pod_spec()}),
+        base='{"spec": {"containers": [{"name": "main", "image": "busybox"}]}}',
+    ),
+    Sample(
+        "v1",
+        "PersistentVolumeClaim",
+        "persistentvolumeclaims",
+        claim,
+        base='{"spec": {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}}}',
+    ),
     Sample("v1", "ServiceAccount", "serviceaccounts", account),
     Sample("v1", "Endpoints", "endpoints", endpoints),
-    Sample("v1", "LimitRange", "limitranges", limit_range, namespace=LIMITED),
+    Sample(
+        "v1",
+        "LimitRange",
+        "limitranges",
+        limit_range,
+        base='{"spec": {"limits": []}}',
+        namespace=LIMITED,
+    ),
     Sample("v1", "ResourceQuota", "resourcequotas", resource_quota, namespace=LIMITED),
     Sample(
         "apps/v1",
@@ -461,6 +496,7 @@ SAMPLES = [
             conditions=_conditions,
         ),
         scale=True,
+        base='{"spec": {"selector": {"matchLabels": {"app": "alpha"}}, "template": %s}}' % TEMPLATE,
     ),
     Sample(
         "apps/v1",
@@ -469,33 +505,67 @@ SAMPLES = [
         lambda: fields({"spec": pods.stateful_spec()}),
         status=fields({"replicas": small}, currentRevision=words, conditions=_conditions),
         scale=True,
+        base='{"spec": {"selector": {"matchLabels": {"app": "alpha"}}, "template": %s}}' % TEMPLATE,
     ),
-    Sample("batch/v1", "Job", "jobs", lambda: fields({"spec": pods.job_spec()})),
-    Sample("batch/v1", "CronJob", "cronjobs", lambda: fields({"spec": pods.cron_spec()})),
+    Sample(
+        "batch/v1",
+        "Job",
+        "jobs",
+        lambda: fields({"spec": pods.job_spec()}),
+        base='{"spec": {"template": %s}}' % ONCE,
+    ),
+    Sample(
+        "batch/v1",
+        "CronJob",
+        "cronjobs",
+        lambda: fields({"spec": pods.cron_spec()}),
+        base='{"spec": {"schedule": "@hourly", "jobTemplate": {"spec": {"template": %s}}}}' % ONCE,
+    ),
     Sample("rbac.authorization.k8s.io/v1", "Role", "roles", role),
-    Sample("networking.k8s.io/v1", "NetworkPolicy", "networkpolicies", network_policy),
-    Sample("networking.k8s.io/v1", "Ingress", "ingresses", ingress),
+    Sample(
+        "networking.k8s.io/v1",
+        "NetworkPolicy",
+        "networkpolicies",
+        network_policy,
+        base='{"spec": {"podSelector": {}}}',
+    ),
+    Sample(
+        "networking.k8s.io/v1",
+        "Ingress",
+        "ingresses",
+        ingress,
+        base='{"spec": {"defaultBackend": {"service": {"name": "a", "port": {"number": 80}}}}}',
+    ),
     Sample(
         "autoscaling/v1",
         "HorizontalPodAutoscaler",
         "horizontalpodautoscalers",
         autoscaler_v1,
+        base='{"spec": {"maxReplicas": 3, "scaleTargetRef": {"kind": "Pod", "name": "a"}}}',
     ),
     Sample(
         "autoscaling/v2",
         "HorizontalPodAutoscaler",
         "horizontalpodautoscalers",
         autoscaler_v2,
+        base='{"spec": {"maxReplicas": 3, "scaleTargetRef": {"kind": "Pod", "name": "a"}}}',
     ),
     Sample("policy/v1", "PodDisruptionBudget", "poddisruptionbudgets", disruption_budget),
     Sample("coordination.k8s.io/v1", "Lease", "leases", lease),
-    Sample("discovery.k8s.io/v1", "EndpointSlice", "endpointslices", endpoint_slice),
+    Sample(
+        "discovery.k8s.io/v1",
+        "EndpointSlice",
+        "endpointslices",
+        endpoint_slice,
+        base='{"addressType": "IPv4", "endpoints": []}',
+    ),
     Sample(
         "example.com/v1",
         "Widget",
         "widgets",
         widget,
         status=widget_status,
+        base='{"spec": {"size": 1}}',
         scale=True,
         strategic=False,
     ),

@@ -35,9 +35,7 @@ class Normal:
         ports: bool = True,
     ) -> None:
         self._before = before or {}
-        self._generated = (
-            re.compile(re.escape(generated) + "[a-z0-9]{5}\\b") if generated else None
-        )
+        self._generated = re.compile(re.escape(generated) + "[a-z0-9]{5}\\b") if generated else None
         self._messages = messages
         self._ports = ports
 
@@ -67,11 +65,17 @@ class Normal:
             return "port" if self._ports else value
         return self.value(value)
 
+    def _cause(self, cause: Any) -> Any:
+        """A refused patch is quoted back in the order of Go's maps and buffers."""
+        if isinstance(cause, dict) and cause.get("field") == "patch":
+            return {**cause, "message": "of the patch"}
+        return cause
+
     def _status(self, status: dict[str, Any]) -> Any:
         out = {key: self.value(inner) for key, inner in status.items() if key != "kind"}
         details = out.get("details")
         if isinstance(details, dict) and isinstance(details.get("causes"), list):
-            details["causes"] = sorted(details["causes"], key=lambda c: json.dumps(c, sort_keys=True))
+            details["causes"] = sorted(map(self._cause, details["causes"]), key=_sortable)
         message = out.get("message")
         if not self._messages:
             out.pop("message", None)
@@ -90,6 +94,10 @@ class Normal:
         return text
 
 
+def _sortable(value: Any) -> str:
+    return json.dumps(value, sort_keys=True)
+
+
 def _entry_key(entry: Any) -> str:
     return json.dumps(
         [entry.get(k, "") for k in ("manager", "operation", "subresource", "apiVersion")]
@@ -100,6 +108,8 @@ def _entry_key(entry: Any) -> str:
 
 def _unordered(message: str) -> Any:
     """Several problems in one message come in no fixed order."""
+    if message.startswith(' "" is invalid: patch: Invalid value: '):
+        return "of the patch"
     head, bracket, rest = message.partition("[")
     if not bracket or not rest.endswith("]"):
         return message

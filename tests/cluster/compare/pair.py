@@ -14,6 +14,7 @@ from tests.cluster.compare.normal import Normal, differences
 
 JSON = "application/json"
 AGENT = "compare/1.0"
+NULL = b"null"
 NO_ANSWER = 0
 """The code of a connection that was closed without one: so ends a panic of kube-apiserver."""
 
@@ -22,7 +23,7 @@ NO_ANSWER = 0
 class Request:
     """One request, before the parts that differ between the servers are filled in.
 
-    ``body`` may be bytes (sent as they are) or a value (sent as JSON). The words ``$RV`` and
+    ``body`` may be bytes (sent as they are), NULL, or a value (sent as JSON). The words ``$RV`` and
     ``$UID`` in it and in the path stand for the resource version and uid that the server at hand
     gave to the object last seen under ``about``.
     """
@@ -112,9 +113,7 @@ class Side:
         connection = self._connection
         if connection is None:
             host, _, port = self.backend.server.removeprefix("https://").rpartition(":")
-            connection = http.client.HTTPSConnection(
-                host, int(port), context=self._tls, timeout=60
-            )
+            connection = http.client.HTTPSConnection(host, int(port), context=self._tls, timeout=60)
             self._connection = connection
         connection._validate_path = lambda url: None  # type: ignore[attr-defined,method-assign]
         connection.putrequest(method, path, skip_accept_encoding=True)

@@ -7,6 +7,7 @@ from typing import Any
 
 from hypothesis import strategies as st
 
+from tests.cluster.compare.pair import NULL
 from tests.cluster.compare.values import Value, rarely
 
 MERGE_KEYS = ("name", "containerPort", "mountPath", "port", "ip", "topologyKey", "type", "key")
@@ -46,7 +47,7 @@ def merge_patches(old: Any, new: Any) -> Value:
     whole = _merge_difference(old, new)
     return rarely(
         pruned(whole),
-        st.sampled_from([{}, [], None, "text", {"spec": None}, {"metadata": None}, {"kind": "X"},
+        st.sampled_from([{}, [], NULL, "text", {"spec": None}, {"metadata": None}, {"kind": "X"},
                          {"metadata": {"name": "other"}}, {"metadata": {"labels": {"a": 5}}},
                          {"metadata": {"resourceVersion": "1"}}, {"metadata": {"uid": "x"}},
                          {"metadata": {"namespace": "other"}},
@@ -72,8 +73,12 @@ def pointers(value: Any, path: str = "") -> list[str]:
 def json_patches(draw: st.DrawFn, old: Any, new: Any) -> Any:
     """RFC 6902: mostly at places that are there, sometimes not."""
     keep = ("/apiVersion", "/kind", "/metadata/name")
-    there = [p for p in pointers(old) if p and p not in keep and p != "/metadata"] or ["/metadata/labels"]
-    coming = [p for p in pointers(new) if p and p not in keep and p != "/metadata"] or ["/metadata/labels"]
+    there = [p for p in pointers(old) if p and p not in keep and p != "/metadata"] or [
+        "/metadata/labels"
+    ]
+    coming = [p for p in pointers(new) if p and p not in keep and p != "/metadata"] or [
+        "/metadata/labels"
+    ]
     odd = st.sampled_from(
         ["/spec/none/deeper", "/metadata/labels/-", "/spec/-", "nope", "", "/spec/containers/7",
          "/spec/containers/-1", "/metadata/name", "/kind", "/spec/containers/01"]
@@ -116,7 +121,7 @@ def strategic_patches(draw: st.DrawFn, old: Any, new: Any) -> Any:
     for key in IDENTITY:
         patch.pop(key, None)
     _direct(draw, patch, old)
-    odd = st.sampled_from([{}, [], None, {"$patch": "replace"}, {"$patch": "explode"},
+    odd = st.sampled_from([{}, [], NULL, {"$patch": "replace"}, {"$patch": "explode"},
                            {"spec": {"$patch": "delete"}}, {"metadata": {"labels": None}},
                            {"spec": {"$retainKeys": ["none"], "x": 1}}, {"spec": None},
                            {"metadata": {"$deleteFromPrimitiveList/finalizers": ["example.com/a"]}},
@@ -166,7 +171,9 @@ def _direct_list(
             value.append({"$patch": "replace"})
         elif chosen in (2, 3):
             names = [{merge_key: v[merge_key]} for v in maps if merge_key in v]
-            extra = [{merge_key: b[merge_key]} for b in gone if {merge_key: b[merge_key]} not in names]
+            extra = [
+                {merge_key: b[merge_key]} for b in gone if {merge_key: b[merge_key]} not in names
+            ]
             patch[f"$setElementOrder/{key}"] = draw(st.permutations(names + extra))
         elif chosen == 4 and gone:
             value[:] = [{"$patch": "delete", merge_key: gone[0][merge_key]}]

@@ -70,9 +70,7 @@ container_rest = fields(
     imagePullPolicy=rarely(st.sampled_from(["Always", "IfNotPresent"]), st.just("Sometimes")),
     livenessProbe=probes,
     readinessProbe=probes,
-    volumeMounts=keyed(
-        "mountPath", ["/a", "/b"], fields({"name": words}, readOnly=flags), high=2
-    ),
+    volumeMounts=keyed("mountPath", ["/a", "/b"], fields({"name": words}, readOnly=flags), high=2),
     securityContext=fields(
         runAsUser=rarely(small, st.just(-1)),
         privileged=flags,
@@ -104,9 +102,7 @@ spreads = keyed(
     ),
     high=2,
 )
-_node_terms = st.lists(
-    fields({"matchExpressions": selector_terms}), min_size=1, max_size=1
-)
+_node_terms = st.lists(fields({"matchExpressions": selector_terms}), min_size=1, max_size=1)
 
 
 def pod_spec(*, restart: tuple[str, ...] = ("Always",)) -> Value:

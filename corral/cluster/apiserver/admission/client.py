@@ -206,7 +206,12 @@ def _certificate_text(error: Exception) -> str:
     text = str(getattr(error, "verify_message", "") or error)
     if "expired" in text or "not yet valid" in text:
         text = "certificate has expired or is not yet valid"
-    elif "issuer" in text or "self-signed" in text or "self signed" in text:
+    elif (
+        "issuer" in text
+        or "signature failure" in text
+        or "self-signed" in text
+        or "self signed" in text
+    ):
         text = "certificate signed by unknown authority"
     return f"tls: failed to verify certificate: x509: {text}"
 

@@ -11,9 +11,17 @@ it must be a copy of its own. Refused patches raise :mod:`corral.kube.errors` wi
 reason and message that kube-apiserver answers.
 """
 
+from corral.cluster.apiserver.patch.body import duplicates, parse
 from corral.cluster.apiserver.patch.goformat import go_format
 from corral.cluster.apiserver.patch.jsonpatch import apply_json_patch
 from corral.cluster.apiserver.patch.mergepatch import apply_merge_patch
 from corral.cluster.apiserver.patch.strategic import apply_strategic_patch
 
-__all__ = ["apply_json_patch", "apply_merge_patch", "apply_strategic_patch", "go_format"]
+__all__ = [
+    "apply_json_patch",
+    "apply_merge_patch",
+    "apply_strategic_patch",
+    "duplicates",
+    "go_format",
+    "parse",
+]

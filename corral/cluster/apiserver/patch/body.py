@@ -7,9 +7,10 @@ from typing import Any, NoReturn
 import orjson
 
 from corral.cluster.apiserver.errors import invalid, invalid_value
+from corral.cluster.apiserver.wire.duplicates import duplicate_fields
 from corral.kube.errors import BadRequest, Invalid
 
-__all__ = ["MAX_DEPTH", "parse", "refuse", "reject_as_document"]
+__all__ = ["MAX_DEPTH", "duplicates", "parse", "refuse", "reject_as_document"]
 
 MAX_DEPTH = 250
 """Deepest nesting of a body. The JSON encoder stops at 254 levels, so nothing deeper can be stored,
@@ -37,6 +38,12 @@ def parse(body: bytes) -> Any:
     if body.count(b"{") + body.count(b"[") > MAX_DEPTH and _deeper_than(value, MAX_DEPTH):
         raise BadRequest("invalid JSON patch")
     return value
+
+
+def duplicates(body: bytes) -> list[str]:
+    """``duplicate field "spec.x"`` for every key that the body has twice."""
+    value = orjson.loads(body)
+    return duplicate_fields(body, value) if isinstance(value, dict) else []
 
 
 def _deeper_than(value: Any, limit: int) -> bool:

@@ -43,9 +43,7 @@ class Writer:
         if not meta.get("name") and meta.get("generateName"):
             meta["name"] = self._free_name(kind, namespace, meta["generateName"])
         versioned = bool(meta.pop("resourceVersion", None))
-        return await self._create(
-            kind, namespace, obj, context, options or {}, versioned=versioned
-        )
+        return await self._create(kind, namespace, obj, context, options or {}, versioned=versioned)
 
     def _free_name(self, kind: Kind, namespace: str, base: str) -> str:
         for _ in range(MAX_TRIES):

@@ -9,7 +9,7 @@ defaults or validates; custom resources have no struct, and do not come here.
 from corral.cluster.apiserver.wire.decode import Decoded, decode_json, normalise, strict_error
 from corral.cluster.apiserver.wire.protobuf import MAGIC, decode_protobuf
 from corral.cluster.apiserver.wire.types import Field, Message, Type, message, message_for
-from corral.cluster.apiserver.wire.yaml_body import parse_yaml
+from corral.cluster.apiserver.wire.yaml_body import parse_patch, parse_yaml
 
 __all__ = [
     "MAGIC",
@@ -22,6 +22,7 @@ __all__ = [
     "message",
     "message_for",
     "normalise",
+    "parse_patch",
     "parse_yaml",
     "strict_error",
 ]

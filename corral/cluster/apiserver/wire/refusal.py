@@ -7,7 +7,15 @@ from typing import Any
 from corral.cluster.apiserver.wire.types import Message
 from corral.kube import errors
 
-__all__ = ["NO_KIND", "cannot_handle", "no_text", "not_an_object", "other_kind", "unrecognized"]
+__all__ = [
+    "NO_KIND",
+    "cannot_handle",
+    "no_text",
+    "not_an_object",
+    "other_kind",
+    "unmarshal",
+    "unrecognized",
+]
 
 NO_KIND = "couldn't get version/kind; json parse error: "
 
@@ -58,17 +66,18 @@ def other_kind(
 
 def not_an_object(msg: Message | None, value: Any, body: bytes) -> errors.BadRequest:
     """The body is a list, a number or the like."""
-    why = f"{_unmarshal(value)} into Go value of type {_TYPE_META}"
+    why = f"{unmarshal(value)} into Go value of type {_TYPE_META}"
     return unrecognized(msg, NO_KIND + why, body)
 
 
 def no_text(msg: Message | None, name: str, value: Any, body: bytes) -> errors.BadRequest:
     """``kind`` or ``apiVersion`` is not a string."""
-    why = f"{_unmarshal(value)} into Go struct field .{name} of type string"
+    why = f"{unmarshal(value)} into Go struct field .{name} of type string"
     return unrecognized(msg, NO_KIND + why, body)
 
 
-def _unmarshal(value: Any) -> str:
+def unmarshal(value: Any) -> str:
+    """How Go begins to say that a value is of the wrong type."""
     return f"json: cannot unmarshal {_WORDS.get(type(value), 'number')}"
 
 

@@ -21,7 +21,7 @@ from corral.cluster.apiserver.wire.syntax import MAX_DEPTH, depth_error
 from corral.cluster.apiserver.wire.types import Message
 from corral.kube.types import Obj
 
-__all__ = ["parse_yaml"]
+__all__ = ["parse_patch", "parse_yaml"]
 
 _LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 _TAGS = "tag:yaml.org,2002:"
@@ -45,6 +45,9 @@ class _Refused(Exception):
     """The body cannot be read; the text says why."""
 
 
+_UNREADABLE = (_Refused, yaml.YAMLError, UnicodeDecodeError, OverflowError)
+
+
 def parse_yaml(
     body: bytes, msg: Message | None = None, *, problems: list[str] | None = None
 ) -> Obj:
@@ -59,16 +62,41 @@ def parse_yaml(
         errors.BadRequest: not YAML, no mapping, too deep, or too much aliasing.
     """
     try:
-        builder = _Builder()
-        value = builder.document(yaml.parse(body, Loader=_LOADER))
-    except (_Refused, yaml.YAMLError, UnicodeDecodeError, OverflowError) as err:
+        value = _document(body, problems)
+    except _UNREADABLE as err:
         raise refusal.unrecognized(msg, _words(err), body) from None
-    if builder.repeated and problems is not None:
-        problems.append("yaml: unmarshal errors:\n" + "\n".join(builder.repeated))
     if value is None:
         return {}
     if type(value) is not dict:
         raise refusal.not_an_object(msg, value, body)
+    return value
+
+
+def parse_patch(body: bytes, *, problems: list[str] | None = None) -> Obj:
+    """The same for an applied configuration, which is refused as a patch.
+
+    Raises:
+        errors.BadRequest: not YAML, no mapping, too deep, or too much aliasing.
+    """
+    try:
+        value = _document(body, problems)
+    except _UNREADABLE as err:
+        raise errors.BadRequest(f"error encoding patch: {_words(err)}") from None
+    if value is None:
+        return {}
+    if type(value) is not dict:
+        raise errors.BadRequest(
+            "error decoding patch: error unmarshaling JSON: while decoding JSON: "
+            f"{refusal.unmarshal(value)} into Go value of type map[string]interface {{}}"
+        )
+    return value
+
+
+def _document(body: bytes, problems: list[str] | None) -> Any:
+    builder = _Builder()
+    value = builder.document(yaml.parse(body, Loader=_LOADER))
+    if builder.repeated and problems is not None:
+        problems.append("yaml: unmarshal errors:\n" + "\n".join(builder.repeated))
     return value
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 from typing import Any
 
 from corral.kube.types import Obj
@@ -131,6 +132,11 @@ def endpoints(obj: Obj) -> None:
 
 
 def secret(obj: Obj) -> None:
+    """``stringData`` is a way to write: it ends up in ``data`` and is never read back."""
+    written = obj.pop("stringData", None)
+    if written:
+        encoded = {k: base64.b64encode((v or "").encode()).decode() for k, v in written.items()}
+        obj["data"] = {**(obj.get("data") or {}), **encoded}
     if not obj.get("type"):
         obj["type"] = "Opaque"
 

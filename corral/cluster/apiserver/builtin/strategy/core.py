@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import base64
 import uuid
 
+from corral.kube.quantity import Quantity
 from corral.kube.types import Obj
 
-from ..defaults.quantity import parse
 from .base import Getter, Strategy, at, restore, truth_at
 from .netwarnings import cidr_warnings, ip_warnings
 from .podwarnings import node_term_warnings
@@ -85,24 +84,12 @@ class NodeStrategy(Strategy):
 
 
 class SecretStrategy(Strategy):
-    """``stringData`` is a way to write: it ends up in ``data`` and is never read back."""
-
-    def prepare_create(self, obj: Obj) -> tuple[str, ...]:
-        _encode_string_data(obj)
-        return super().prepare_create(obj)
+    """A secret without a type keeps the one it had."""
 
     def prepare_update(self, new: Obj, old: Obj) -> None:
-        _encode_string_data(new)
         if not new.get("type"):
             restore(new, old, "type")
         super().prepare_update(new, old)
-
-
-def _encode_string_data(secret: Obj) -> None:
-    written = secret.pop("stringData", None)
-    if written:
-        encoded = {k: base64.b64encode((v or "").encode()).decode() for k, v in written.items()}
-        secret["data"] = {**(secret.get("data") or {}), **encoded}
 
 
 class ClaimStrategy(Strategy):
@@ -235,7 +222,7 @@ class QuotaStrategy(Strategy):
                 request = name
             if request not in hard or limit not in hard:
                 continue
-            if parse(hard[request]).nano > parse(hard[limit]).nano:
+            if Quantity.parse(hard[request]) > Quantity.parse(hard[limit]):
                 warnings.append(
                     f"ResourceQuota {request} ({hard[request]}) should be less than "
                     f"{limit} ({hard[limit]})"

@@ -5,9 +5,9 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
+from corral.kube.quantity import Quantity
 from corral.kube.types import Obj
 
-from ..defaults.quantity import NANO, parse
 from .netwarnings import ip_warnings
 from .volumewarnings import claim_spec_warnings, overlapping_path_warnings, plugin_warnings
 
@@ -270,7 +270,8 @@ def _fractional(path: str, resources: Obj | None, *names: str) -> list[str]:
     for name in names or _WHOLE_BYTES:
         value = (resources or {}).get(name)
         # Only the small decimal suffixes can leave a fraction of a byte.
-        if isinstance(value, str) and value[-1:] in ("m", "u", "n") and parse(value).nano % NANO:
+        small = isinstance(value, str) and value[-1:] in ("m", "u", "n")
+        if small and Quantity.parse(value).nano % 10**9:
             warnings.append(
                 f'{path}[{name}]: fractional byte value "{value}" is invalid, must be an integer'
             )

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
+from corral.kube.quantity import Quantity
 from corral.kube.types import Obj
-
-from ..defaults.quantity import ZERO, Quantity, add, parse, show
 
 __all__ = ["complete_pod_level_resources", "qos_class"]
 
@@ -48,7 +47,7 @@ def _nano(value: object) -> int:
     if value is None:
         return 0
     try:
-        return parse(value).nano
+        return Quantity.parse(str(value)).nano
     except ValueError:
         return 0  # validation names it
 
@@ -69,18 +68,18 @@ def _complete(spec: Obj, own: Obj) -> None:
     container_limits = _aggregate(spec, "limits")
     for name, quantity in container_limits.items():
         if name.startswith(_HUGE_PAGES) and name not in requests:
-            limits.setdefault(name, show(quantity))
+            limits.setdefault(name, str(quantity))
     for name, quantity in _aggregate(spec, "requests").items():
         if name in _QOS_RESOURCES:
-            requests.setdefault(name, show(quantity))
+            requests.setdefault(name, str(quantity))
     for name, value in limits.items():
         if _pod_level(name):
             requests.setdefault(name, value)
     for name, value in requests.items():
         if _pod_level(name) and name not in limits and _limited_everywhere(spec, name):
-            limit, request = container_limits.get(name), parse(value)
+            limit, request = container_limits.get(name), Quantity.parse(value)
             if limit is not None:
-                limits[name] = show(max(limit, request, key=lambda q: q.nano))
+                limits[name] = str(max(limit, request, key=lambda q: q.nano))
     if limits:
         own["limits"] = limits
     if requests:
@@ -122,12 +121,12 @@ def _aggregate(spec: Obj, kind: str) -> dict[str, Quantity]:
 
 def _quantities(container: Obj, kind: str) -> dict[str, Quantity]:
     resources = (container.get("resources") or {}).get(kind) or {}
-    return {name: parse(value) for name, value in resources.items()}
+    return {name: Quantity.parse(value) for name, value in resources.items()}
 
 
 def _add_all(total: dict[str, Quantity], more: dict[str, Quantity]) -> None:
     for name, quantity in more.items():
-        total[name] = add(total.get(name, ZERO), quantity)
+        total[name] = total[name] + quantity if name in total else quantity
 
 
 def _raise_all(floor: dict[str, Quantity], other: dict[str, Quantity]) -> None:

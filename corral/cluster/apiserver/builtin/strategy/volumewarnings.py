@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+from corral.kube.quantity import Quantity
 from corral.kube.types import Obj
-
-from ..defaults.quantity import NANO, parse
 
 __all__ = ["claim_spec_warnings", "overlapping_path_warnings", "plugin_warnings"]
 
@@ -46,7 +45,7 @@ def claim_spec_warnings(path: str, spec: Obj) -> list[str]:
     warnings = []
     for kind in ("requests", "limits"):
         value = ((spec.get("resources") or {}).get(kind) or {}).get("storage")
-        if value is not None and parse(value).nano % NANO:
+        if value is not None and Quantity.parse(value).nano % 10**9:
             warnings.append(
                 f'{path}.resources.{kind}[storage]: fractional byte value "{value}" is invalid, '
                 "must be an integer"
