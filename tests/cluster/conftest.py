@@ -8,6 +8,7 @@ from collections.abc import Iterator
 import pytest
 
 from tests.backends import Backend
+from tests.cluster import manifests
 from tests.cluster.objects import Objects, eventually
 
 
@@ -40,3 +41,13 @@ def namespace(cluster: Objects, unique: str) -> Iterator[str]:
 def objects(cluster: Objects, namespace: str) -> Objects:
     """The objects of the case's namespace."""
     return Objects(cluster.backend, namespace)
+
+
+@pytest.fixture
+def group(cluster: Objects, unique: str) -> Iterator[str]:
+    """A definition of widgets in a group of its own, served."""
+    group = f"g{unique}.example.test"
+    cluster.create("customresourcedefinitions", manifests.widget_definition(group))
+    eventually(lambda: cluster.backend.request("GET", f"/apis/{group}/v1/widgets").code == 200)
+    yield group
+    cluster.delete("apiextensions.k8s.io/v1", "customresourcedefinitions", f"widgets.{group}")

@@ -58,7 +58,7 @@ async def test_nothing_acknowledged_is_lost_to_kill(server: EmbeddedBackend) -> 
             writers = [Writer(client, "load", promises, n) for n in range(WRITERS)]
             running = [tasks.create_task(w.run(stop)) for w in writers]
             for _ in range(KILLS):
-                await asyncio.sleep(rng.uniform(0.02, 0.4))
+                await asyncio.sleep(rng.uniform(0.02, 0.3))
                 server.stop()
                 promises.epoch += 1
                 await restart(server, rng)

@@ -12,7 +12,7 @@ import zlib
 from dataclasses import dataclass, field
 
 from corral.kube import KubeClient, KubeConnectionError, Obj, ResumingWatch, WatchRequest, errors
-from corral.kube.resources import CONFIGMAPS
+from corral.kube.resources import CONFIGMAPS, NAMESPACES
 from corral.kube.watch import WatchBackoff
 
 KEYS = 6
@@ -58,7 +58,17 @@ class Writer:
             try:
                 await self.step()
             except KubeConnectionError:
+                await self._until_back()
+
+    async def _until_back(self) -> None:
+        """Reads only: writes to a server that is away would be outcomes to know nothing about."""
+        while True:
+            try:
+                await self._client.get(NAMESPACES, self._namespace)
+            except KubeConnectionError:
                 await asyncio.sleep(0.02)
+            else:
+                return
 
     async def step(self) -> None:
         """One write to one key; raises KubeConnectionError when its outcome is unknown."""
@@ -143,7 +153,7 @@ class Watcher:
         self._watch = ResumingWatch(
             client.transport,
             WatchRequest(CONFIGMAPS, namespace, resource_version=revision),
-            backoff=WatchBackoff(first=0.02, factor=1.0),
+            backoff=WatchBackoff(first=0.05, factor=1.0),
         )
         self.events: list[tuple[str, Obj]] = []
 

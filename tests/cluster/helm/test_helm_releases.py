@@ -107,7 +107,7 @@ def test_rollback(helm: Helm, web: str, objects: Objects) -> None:
 def test_upgrade_that_fails(helm: Helm, web: str, objects: Objects) -> None:
     helm("install", "r", web, "--set", "greeting=one")
     refused = helm("upgrade", "r", web, "--set", "greeting=two,port=70000", code=1)
-    assert 'Service "r-web" is invalid: spec.ports[0].port: Invalid value: 70000' in refused
+    assert 'Service "r-web" is invalid: [spec.ports[0].port: Invalid value: 70000' in refused
     assert [entry["status"] for entry in helm.json("history", "r")] == ["deployed", "failed"]
     assert helm.json("status", "r")["info"]["status"] == "failed"
     assert [entry["name"] for entry in helm.json("list", "--failed")] == ["r"]

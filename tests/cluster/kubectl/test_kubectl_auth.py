@@ -15,7 +15,7 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 
-from tests.cluster.kubectl import manifests
+from tests.cluster import manifests
 from tests.cluster.kubectl.runner import Kubectl
 from tests.cluster.objects import Objects, eventually
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from tests.cluster.kubectl import manifests
+from tests.cluster import manifests
 from tests.cluster.kubectl.runner import Kubectl
 from tests.cluster.objects import Obj, Objects, contains
 

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
 
 import pytest
 import urllib.request
 
-from tests.cluster.kubectl import manifests
+from tests.cluster import manifests
 from tests.cluster.kubectl.runner import Kubectl
 from tests.cluster.objects import Objects, eventually
 
@@ -168,30 +167,14 @@ def test_events(kubectl: Kubectl, objects: Objects) -> None:
     assert re.search(r"Warning +Bad +.*\(x3 over .*\) +tests +went wrong", said)
 
 
-@pytest.fixture
-def group(cluster: Objects, unique: str) -> Iterator[str]:
-    """A definition of widgets in a group of its own, served."""
-    group = f"g{unique}.example.test"
-    definition = manifests.widget_definition(group)
-    cluster.create("customresourcedefinitions", definition)
-    api_version = f"{group}/v1"
-    eventually(lambda: cluster.backend.request("GET", f"/apis/{api_version}/widgets").code == 200)
-    yield group
-    cluster.delete("apiextensions.k8s.io/v1", "customresourcedefinitions", f"widgets.{group}")
-
-
-def widget(group: str, **spec: object) -> manifests.Obj:
-    return manifests.obj(f"{group}/v1", "Widget", "w", spec=spec)
-
-
 def test_custom_resources(kubectl: Kubectl, objects: Objects, group: str) -> None:
     kubectl("wait", "crd", f"widgets.{group}", "--for=condition=Established", "--timeout=30s")
-    said = kubectl("apply", "-f", "-", stdin=widget(group, size=3))
+    said = kubectl("apply", "-f", "-", stdin=manifests.widget(group, size=3))
     assert said.out == f"widget.{group}/w created\n"
     stored = objects.get(f"{group}/v1", "widgets", "w")
     assert stored["spec"] == {"size": 3, "colour": "red"}
     assert stored["metadata"]["generation"] == 1
-    said = kubectl("apply", "-f", "-", stdin=widget(group, size=4))
+    said = kubectl("apply", "-f", "-", stdin=manifests.widget(group, size=4))
     assert said.out == f"widget.{group}/w configured\n"
     name = f"widgets.{group}"
     assert kubectl("get", name).rows[0] == ["NAME", "SIZE", "PHASE", "AGE"]
@@ -239,13 +222,13 @@ REFUSED: dict[str, tuple[manifests.Obj, list[str]]] = {
 
 def test_custom_resources_refused(kubectl: Kubectl, group: str) -> None:
     for name, (spec, messages) in REFUSED.items():
-        refused = kubectl.fails("create", "-f", "-", stdin=widget(group, **spec))
+        refused = kubectl.fails("create", "-f", "-", stdin=manifests.widget(group, **spec))
         for message in messages:
             assert message in refused, name
 
 
 def test_custom_resources_by_short_name_and_category(kubectl: Kubectl, group: str) -> None:
-    kubectl("apply", "--server-side", "-f", "-", stdin=widget(group, size=1))
+    kubectl("apply", "--server-side", "-f", "-", stdin=manifests.widget(group, size=1))
     assert kubectl("get", f"wd.{group}", "-o", "name").out == f"widget.{group}/w\n"
     listed = kubectl("get", "gadgets", "-o", "name").lines
     assert f"widget.{group}/w" in listed
@@ -256,7 +239,7 @@ def test_definition_goes_with_its_objects(kubectl: Kubectl, cluster: Objects, un
     kubectl("create", "-f", "-", stdin=manifests.widget_definition(group))
     kubectl("wait", "crd", f"widgets.{group}", "--for=condition=Established", "--timeout=30s")
     eventually(lambda: cluster.backend.request("GET", f"/apis/{group}/v1/widgets").code == 200)
-    kubectl("create", "-f", "-", stdin=widget(group, size=1))
+    kubectl("create", "-f", "-", stdin=manifests.widget(group, size=1))
     kubectl("delete", "crd", f"widgets.{group}", "--timeout=30s")
     eventually(lambda: cluster.backend.request("GET", f"/apis/{group}/v1/widgets").code == 404)
 

@@ -7,7 +7,7 @@ import json
 import pytest
 import yaml
 
-from tests.cluster.kubectl import manifests
+from tests.cluster import manifests
 from tests.cluster.kubectl.runner import Kubectl
 from tests.cluster.objects import Objects
 

@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from tests.cluster.kubectl import manifests
+from tests.cluster import manifests
 from tests.cluster.kubectl.runner import Kubectl
 from tests.cluster.objects import Objects
 

@@ -10,6 +10,7 @@ import asyncio
 import base64
 import binascii
 import json
+import os
 import ssl
 from collections.abc import Callable
 from functools import lru_cache
@@ -217,11 +218,7 @@ def _certificate_text(error: Exception) -> str:
 
 
 def _os_text(error: OSError) -> str:
-    text = error.strerror or str(error)
-    for known in ("Connection refused", "No route to host", "Network is unreachable"):
-        if known.lower() in text.lower():
-            return known.lower()
-    return text
+    return os.strerror(error.errno).lower() if error.errno else str(error)
 
 
 _STATUS_TEXTS = {

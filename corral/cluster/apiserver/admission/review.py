@@ -9,19 +9,32 @@ from typing import Any, NamedTuple
 import orjson
 
 from corral.cluster.apiserver.admission.refusals import name_before_generation
+from corral.cluster.apiserver.patch.goformat import json_type
 from corral.cluster.apiserver.registry.core import AdmissionRequest
 from corral.cluster.apiserver.resources import ResourceInfo
 from corral.kube import errors
 from corral.kube.types import Obj
 
-__all__ = ["Answer", "InvalidAnswer", "describe", "read_answer", "refusal", "version_for"]
+__all__ = [
+    "Answer",
+    "InvalidAnswer",
+    "Unreadable",
+    "describe",
+    "read_answer",
+    "refusal",
+    "version_for",
+]
 
 KNOWN_VERSIONS = ("v1", "v1beta1")
 _OPTIONS = {"CREATE": "CreateOptions", "UPDATE": "UpdateOptions", "DELETE": "DeleteOptions"}
 
 
 class InvalidAnswer(Exception):
-    """An answer that is no AdmissionReview, or not the one that was asked for."""
+    """An answer that is not the one that was asked for."""
+
+
+class Unreadable(Exception):
+    """An answer that is no object at all."""
 
 
 class Answer(NamedTuple):
@@ -85,7 +98,7 @@ def _options(request: AdmissionRequest, operation: str) -> Obj | None:
 
 
 def read_answer(body: bytes, *, uid: str, version: str, mutating: bool) -> Answer:
-    """Raises InvalidAnswer."""
+    """Raises InvalidAnswer, Unreadable."""
     review = _parse(body)
     response = review.get("response")
     if not isinstance(response, dict):
@@ -107,14 +120,20 @@ def read_answer(body: bytes, *, uid: str, version: str, mutating: bool) -> Answe
     )
 
 
+_GO_TYPE = (
+    'struct { APIVersion string "json:\\"apiVersion,omitempty\\""; '
+    'Kind string "json:\\"kind,omitempty\\"" }'
+)
+
+
 def _parse(body: bytes) -> Obj:
     try:
         review: Any = orjson.loads(body)
-    except orjson.JSONDecodeError as err:
-        text = f"couldn't get version/kind; json parse error: {err}"
-        raise InvalidAnswer(text) from None
+    except orjson.JSONDecodeError:
+        review = ""  # what is no JSON is a string to a reader of YAML
     if not isinstance(review, dict):
-        raise InvalidAnswer("couldn't get version/kind; json parse error: not an object")
+        found = f"cannot unmarshal {json_type(review)} into Go value of type {_GO_TYPE}"
+        raise Unreadable(f"couldn't get version/kind; json parse error: json: {found}")
     return review
 
 

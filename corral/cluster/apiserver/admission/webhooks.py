@@ -24,6 +24,7 @@ from corral.cluster.apiserver.admission.refusals import name_before_generation, 
 from corral.cluster.apiserver.admission.review import (
     Answer,
     InvalidAnswer,
+    Unreadable,
     describe,
     read_answer,
     refusal,
@@ -257,6 +258,8 @@ class _Webhooks(Plugin):
             raise CallError(f"failed to call webhook: {why}") from why
         try:
             return read_answer(content, uid=uid, version=version, mutating=self.mutating)
+        except Unreadable as why:
+            raise CallError(f"failed to call webhook: {why}") from why
         except InvalidAnswer as why:
             raise CallError(f"received invalid webhook response: {why}") from why
 
@@ -373,7 +376,7 @@ class MutatingWebhooks(_Webhooks):
             self._failed(hook, text)
             return False
         except errors.ApiError as why:
-            raise say.internal(why.message) from why
+            raise say.internal(str(why.__cause__ or why.message)) from why
         if request.subresource == "scale":
             replicas = (patched.get("spec") or {}).get("replicas") or 0
             request.kind.set_scale(request.object or {}, replicas)

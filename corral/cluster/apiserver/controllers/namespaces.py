@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from corral.cluster.apiserver.controllers.access import Access
 from corral.cluster.apiserver.controllers.queue import KeyedQueue
-from corral.cluster.apiserver.store import DELETED, Event
+from corral.cluster.apiserver.store import ADDED, DELETED, Event
 from corral.kube import errors
 from corral.kube.types import Obj
 
@@ -39,10 +39,12 @@ class Namespaces:
         if entry.resource == TABLE:
             if event.type != DELETED:
                 self._queue.add(entry.name)
+        elif entry.resource == CONFIG_MAPS and entry.name == ROOT_CA:
+            if event.type != ADDED:
+                self._queue.add(entry.namespace)
         elif event.type == DELETED and entry.namespace:
             owner = self._store.get(TABLE, entry.namespace)
-            watched = entry.resource in (ACCOUNTS, CONFIG_MAPS)
-            if watched or (owner is not None and owner.deleting):
+            if entry.resource == ACCOUNTS or (owner is not None and owner.deleting):
                 self._queue.add(entry.namespace)
 
     async def _sync(self, name: str) -> None:
@@ -54,14 +56,29 @@ class Namespaces:
             return
         if self._store.head(ACCOUNTS, f"{name}/default") is None:
             await self._ensure(ACCOUNTS, name, _account())
-        if self._store.head(CONFIG_MAPS, f"{name}/{ROOT_CA}") is None:
+        bundle = self._store.head(CONFIG_MAPS, f"{name}/{ROOT_CA}")
+        if bundle is None:
             await self._ensure(CONFIG_MAPS, name, _root_ca(self._ca_pem))
+        elif bundle.decode().get("data") != {"ca.crt": self._ca_pem}:
+            await self._restore(name)
 
     async def _ensure(self, table: str, namespace: str, obj: Obj) -> None:
         try:
             await self._access.create(table, namespace, obj)
         except (errors.AlreadyExists, errors.Forbidden, errors.NotFound):
             return  # somebody was first, or the namespace goes away
+
+    async def _restore(self, namespace: str) -> None:
+        """Somebody changed the root CA."""
+
+        def change(live: Obj) -> Obj:
+            live["data"] = {"ca.crt": self._ca_pem}
+            return live
+
+        try:
+            await self._access.update(CONFIG_MAPS, namespace, ROOT_CA, change=change)
+        except errors.NotFound:
+            self._queue.add(namespace)
 
     async def _empty(self, name: str) -> None:
         remaining: dict[str, int] = {}
@@ -71,12 +88,13 @@ class Namespaces:
             if kind is None or not kind.info.namespaced:
                 continue
             for entry in list(self._store.scan(table, f"{name}/")):
-                remaining[kind.info.qualified] = remaining.get(kind.info.qualified, 0) + 1
-                finalizers = entry.decode()["metadata"].get("finalizers") or ()
-                for finalizer in finalizers:
-                    held[finalizer] = held.get(finalizer, 0) + 1
                 if not entry.deleting:
                     await self._remove(table, name, entry.name)
+            what = f"{kind.info.plural}.{kind.info.group}"
+            for entry in self._store.scan(table, f"{name}/"):
+                remaining[what] = remaining.get(what, 0) + 1
+                for finalizer in entry.decode()["metadata"].get("finalizers") or ():
+                    held[finalizer] = held.get(finalizer, 0) + 1
         await self._report(name, remaining, held)
         if remaining:
             self._queue.add_after(name, RECHECK)
@@ -93,7 +111,10 @@ class Namespaces:
         def change(live: Obj) -> Obj:
             spec = live.setdefault("spec", {})
             left = [f for f in spec.get("finalizers") or () if f != "kubernetes"]
-            spec["finalizers"] = left
+            if left:
+                spec["finalizers"] = left
+            else:
+                spec.pop("finalizers", None)
             return live
 
         try:

@@ -14,6 +14,7 @@ from typing import Any
 import orjson
 
 from corral.cluster.apiserver import schema
+from corral.cluster.apiserver.http import openapi_v2
 from corral.cluster.apiserver.resources import Catalog, ResourceInfo
 from corral.kube.types import Obj
 
@@ -82,27 +83,22 @@ class OpenApi:
             cache[path] = orjson.dumps(self._build(group, version))
         return cache[path]
 
-    def v2(self) -> bytes:
-        """``/openapi/v2`` as JSON: all definitions and paths."""
+    def v2(self, *, protobuf: bool) -> bytes:
+        """``/openapi/v2``: all definitions and paths in one document."""
         cache = self._fresh()
-        if "v2" not in cache:
-            definitions: Obj = {}
+        name = "v2.pb" if protobuf else "v2.json"
+        if name not in cache:
+            schemas: Obj = {}
             paths: Obj = {}
             for group, versions in self._catalog.groups().items():
                 for version in versions:
-                    document = self._build(group, version)
-                    definitions |= document["components"]["schemas"]
-                    paths |= document["paths"]
-            raw = orjson.dumps(
-                {
-                    "swagger": "2.0",
-                    "info": {"title": "Kubernetes", "version": f"v{schema.KUBERNETES_VERSION}"},
-                    "paths": paths,
-                    "definitions": definitions,
-                }
-            )
-            cache["v2"] = raw.replace(b'"#/components/schemas/', b'"#/definitions/')
-        return cache["v2"]
+                    part = self._build(group, version)
+                    schemas |= part["components"]["schemas"]
+                    paths |= part["paths"]
+            document = openapi_v2.document(f"v{schema.KUBERNETES_VERSION}", paths, schemas)
+            cache["v2.pb"] = openapi_v2.encode(document)
+            cache["v2.json"] = orjson.dumps(document)
+        return cache[name]
 
     def _build(self, group: str, version: str) -> Obj:
         schemas: Obj = {}

@@ -12,7 +12,7 @@ from aiohttp import web
 from corral.cluster.apiserver import schema
 from corral.cluster.apiserver.auth.tokens import TokenIssuer
 from corral.cluster.apiserver.auth.users import UserInfo
-from corral.cluster.apiserver.http import negotiate
+from corral.cluster.apiserver.http import negotiate, openapi_v2
 from corral.cluster.apiserver.http.discovery import Discovery
 from corral.cluster.apiserver.http.openapi import OpenApi
 from corral.cluster.apiserver.http.verbs import answer
@@ -148,12 +148,10 @@ class System:
 
     def _open(self, request: web.BaseRequest, path: str) -> web.Response:
         if path == "openapi/v2":
-            accept = request.headers.get("Accept", "")
-            if "protobuf" in accept and "json" not in accept and "*/*" not in accept:
-                raise errors.NotAcceptable(
-                    "only the following media types are accepted: application/json"
-                )
-            return answer(negotiate.Output(), self._openapi.v2())
+            if "proto-openapi" in request.headers.get("Accept", ""):
+                out = negotiate.Output(content_type=openapi_v2.PROTOBUF)
+                return answer(out, self._openapi.v2(protobuf=True))
+            return answer(negotiate.Output(), self._openapi.v2(protobuf=False))
         if path == "openapi/v3":
             return answer(negotiate.Output(), self._openapi.index())
         body = self._openapi.document(path.removeprefix("openapi/v3/"))

@@ -270,8 +270,9 @@ def _fractional(path: str, resources: Obj | None, *names: str) -> list[str]:
     for name in names or _WHOLE_BYTES:
         value = (resources or {}).get(name)
         # Only the small decimal suffixes can leave a fraction of a byte.
-        small = isinstance(value, str) and value[-1:] in ("m", "u", "n")
-        if small and Quantity.parse(value).nano % 10**9:
+        if not isinstance(value, str) or value[-1:] not in ("m", "u", "n"):
+            continue
+        if Quantity.parse(value).nano % 10**9:
             warnings.append(
                 f'{path}[{name}]: fractional byte value "{value}" is invalid, must be an integer'
             )

@@ -131,3 +131,7 @@ def widget_definition(group: str) -> Obj:
     }
     spec = {"group": group, "scope": "Namespaced", "names": names, "versions": [version]}
     return obj("apiextensions.k8s.io/v1", "CustomResourceDefinition", f"widgets.{group}", spec=spec)
+
+
+def widget(group: str, name: str = "w", **spec: Any) -> Obj:
+    return obj(f"{group}/v1", "Widget", name, spec=spec)
