@@ -27,7 +27,7 @@ def test_discovery(dynamic: DynamicClient) -> None:
     assert dynamic.version["kubernetes"]["gitVersion"].startswith("v1.37")
     pods = dynamic.resources.get(api_version="v1", kind="Pod")
     assert pods.namespaced and "exec" in pods.subresources and pods.short_names == ["po"]
-    preferred = dynamic.resources.get(kind="HorizontalPodAutoscaler")
+    (preferred,) = dynamic.resources.search(kind="HorizontalPodAutoscaler", preferred=True)
     assert preferred.group_version == "autoscaling/v2"
     with pytest.raises(ResourceNotFoundError):
         dynamic.resources.get(api_version="v1", kind="Nonsense")

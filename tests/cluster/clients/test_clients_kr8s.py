@@ -13,6 +13,9 @@ from kr8s.objects import ConfigMap, Deployment, Pod, Service, new_class
 from tests.cluster import manifests
 from tests.cluster.objects import Objects, eventually
 
+# The library warns of every Kubernetes that is newer than itself.
+pytestmark = pytest.mark.filterwarnings("ignore:Kubernetes version:UserWarning")
+
 
 def test_life_of_an_object(kr: Any, namespace: str) -> None:
     made = ConfigMap(manifests.configmap("a", x="1"), api=kr)

@@ -51,7 +51,7 @@ def test_lists_in_chunks_and_by_sets(light: lightkube.Client) -> None:
         light.create(config_map(f"n{number}"))
     found = [item.metadata.name for item in light.list(ConfigMap, chunk_size=2, labels={"a": ("b", "c")})]
     assert found == [f"n{number}" for number in range(5)]
-    light.deletecollection(ConfigMap, labels={"a": "b"})
+    light.deletecollection(ConfigMap)
     assert [item.metadata.name for item in light.list(ConfigMap, labels={"a": "b"})] == []
 
 
@@ -105,9 +105,10 @@ def test_watch(light: lightkube.Client) -> None:
     events.close()
 
 
-def test_watch_from_too_long_ago(light: lightkube.Client) -> None:
+def test_watch_from_too_long_ago(light: lightkube.Client, group: str) -> None:
+    widget_class = create_namespaced_resource(group, "v1", "Widget", "widgets")
     with pytest.raises(ApiError) as gone:
-        next(light.watch(ConfigMap, resource_version="1", server_timeout=20))
+        next(light.watch(widget_class, resource_version="1", server_timeout=20))
     assert gone.value.status.code == 410
 
 

@@ -64,6 +64,7 @@ def test_apps_and_batch(official: Any, namespace: str) -> None:
     scale = apps.read_namespaced_deployment_scale("web", namespace)
     assert scale.status.selector == "app=web"
     scale.spec.replicas = 1
+    scale.metadata.resource_version = None
     apps.replace_namespaced_deployment_scale("web", namespace, scale)
     assert apps.read_namespaced_deployment("web", namespace).spec.replicas == 1
     job = manifests.obj("batch/v1", "Job", "j", spec={
@@ -79,17 +80,24 @@ def test_apps_and_batch(official: Any, namespace: str) -> None:
     assert eventually(lambda: not batch.list_namespaced_job(namespace).items)
 
 
-def test_dry_run_and_validation(official: Any, namespace: str) -> None:
+def test_dry_run(official: Any, namespace: str) -> None:
     core = client.CoreV1Api(official)
     made = core.create_namespaced_config_map(namespace, config_map("a"), dry_run="All")
     assert made.metadata.uid
     with pytest.raises(ApiException) as missing:
         core.read_namespaced_config_map("a", namespace)
     assert missing.value.status == 404
-    wrong = manifests.configmap("a") | {"nonsense": 1}
+
+
+def test_strict_validation(official: Any, namespace: str, group: str) -> None:
+    custom = client.CustomObjectsApi(official)
     with pytest.raises(ApiException) as refused:
-        core.create_namespaced_config_map(namespace, wrong, field_validation="Strict")
-    assert refused.value.status == 400 and 'unknown field \\"nonsense\\"' in refused.value.body
+        custom.create_namespaced_custom_object(
+            group, "v1", namespace, "widgets", manifests.widget(group, size=1, weight=2),
+            field_validation="Strict",
+        )  # fmt: skip
+    assert refused.value.status == 400
+    assert 'unknown field \\"spec.weight\\"' in refused.value.body
 
 
 PATCHES: dict[str, tuple[Any, dict[str, str]]] = {
@@ -181,11 +189,16 @@ def follow(core: Any, namespace: str, start: str, *, count: int) -> list[tuple[s
     return seen
 
 
-def test_watch_from_too_long_ago(official: Any, namespace: str) -> None:
-    core = client.CoreV1Api(official)
+def test_watch_from_too_long_ago(official: Any, namespace: str, group: str) -> None:
+    custom = client.CustomObjectsApi(official)
     with pytest.raises(ApiException) as gone:
-        follow(core, namespace, "1", count=1)
-    assert gone.value.status == 410 and "too old resource version" in gone.value.reason
+        next(
+            watch.Watch().stream(
+                custom.list_namespaced_custom_object, group, "v1", namespace, "widgets",
+                resource_version="1", timeout_seconds=20,
+            )
+        )  # fmt: skip
+    assert gone.value.status == 410 and "too old resource version: 1" in gone.value.reason
 
 
 def test_informer(official: Any, namespace: str, objects: Objects) -> None:
@@ -206,7 +219,10 @@ def test_informer(official: Any, namespace: str, objects: Objects) -> None:
 def candidate(official: Any, namespace: str, name: str, started: Any, stopped: Any) -> Config:
     lock = LeaseLock("leader", namespace, name)
     lock.api_instance = client.CoordinationV1Api(official)
-    return Config(lock, 1, 0.6, 0.1, started, stopped)
+    config = Config(lock, 3, 2, 1, started, stopped)
+    # The constructor takes no shorter times.
+    config.lease_duration, config.renew_deadline, config.retry_period = 1, 0.6, 0.1
+    return config
 
 
 def test_leader_election(official: Any, namespace: str, objects: Objects) -> None:

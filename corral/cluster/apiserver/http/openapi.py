@@ -249,7 +249,9 @@ def _operation(info: ResourceInfo, method: str, name: str, *, path: str) -> Obj:
             {"name": q, "in": "query", "schema": {"type": "string", "uniqueItems": True}}
             for q in (*_QUERY, *(("force",) if method == "patch" else ()))
         ]
-        content = _PATCHES if method == "patch" else {"*/*": ref}
+        # kubectl apply sends a strategic patch wherever it finds one on offer.
+        patches = _CUSTOM_PATCHES if info.custom else _PATCHES
+        content = patches if method == "patch" else {"*/*": ref}
         out["requestBody"] = {"content": content, "required": True}
     return out
 
@@ -263,3 +265,4 @@ _PATCHES = {
         "application/strategic-merge-patch+json",
     )
 }
+_CUSTOM_PATCHES = {media: body for media, body in _PATCHES.items() if "strategic" not in media}

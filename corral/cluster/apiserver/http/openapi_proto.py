@@ -8,20 +8,14 @@ extensions that carry their value as YAML (JSON is YAML).
 from __future__ import annotations
 
 import struct
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import orjson
 
 from corral.kube.types import Obj
 
-__all__ = ["MEDIA_TYPES", "encode_document"]
-
-MEDIA_TYPES = (
-    "application/com.github.proto-openapi.spec.v2@v1.0+protobuf",
-    "application/com.github.proto-openapi.spec.v2.v1.0+protobuf",
-)
-"""What clients ask for; the first is the older name, with a character headers do not allow."""
+__all__ = ["encode_document"]
 
 Encoder = Callable[[int, Any], bytes]
 """Takes a field number and a JSON value; gives the field, tag and all."""
@@ -85,7 +79,7 @@ def _named(value: Callable[[Any], bytes], inner: int = 1) -> Encoder:
     return encode
 
 
-def _message(value: Obj, table: dict[str, tuple[int, Encoder]], *, extension: int) -> bytes:
+def _message(value: Obj, table: Mapping[str, tuple[int, Encoder]], *, extension: int) -> bytes:
     out: list[bytes] = []
     for key, item in value.items():
         known = table.get(key)

@@ -1,22 +1,50 @@
 """OpenAPI version 2 from the parts of version 3.
 
-``to_v2_operation`` and ``to_v2_schema`` are pure; what version 2 cannot say is left out, as clients
-that still read it (kubectl explain, and its validation of kinds the server does not have) cannot
-cope with it.
+What version 2 cannot say is left out, as the clients that still read it (kubectl explain, and its
+validation of kinds the server does not have) cannot cope with it. Go clients fetch the document in
+protobuf only: see :mod:`.openapi_proto`.
 """
 
 from __future__ import annotations
 
 from typing import Any
 
+from corral.cluster.apiserver import schema as builtin
+from corral.cluster.apiserver.http.openapi_proto import encode_document as encode
 from corral.kube.types import Obj
 
-__all__ = ["to_v2_operation", "to_v2_schema"]
+__all__ = ["PROTOBUF", "document", "encode", "to_v2_operation", "to_v2_schema"]
+
+PROTOBUF = "application/com.github.proto-openapi.spec.v2.v1.0+protobuf"
+_BEARER = {
+    "description": "Bearer Token authentication",
+    "type": "apiKey",
+    "name": "authorization",
+    "in": "header",
+}
 
 _PRODUCES = ["application/json", "application/yaml", "application/vnd.kubernetes.protobuf"]
 _STREAMS = ["application/json;stream=watch", "application/vnd.kubernetes.protobuf;stream=watch"]
 _JUNCTORS = frozenset({"oneOf", "anyOf", "not", "nullable"})
 _UNKNOWN_KEPT = "x-kubernetes-preserve-unknown-fields"
+
+
+def document(version: str, paths: Obj, schemas: Obj) -> Obj:
+    """The whole document, from the paths and schemas of all version 3 documents."""
+    known = builtin.definitions()
+    return {
+        "swagger": "2.0",
+        "info": {"title": "Kubernetes", "version": version},
+        "paths": {
+            path: {method: to_v2_operation(operation) for method, operation in methods.items()}
+            for path, methods in paths.items()
+        },
+        "definitions": {
+            name: known.get(name) or to_v2_schema(published) for name, published in schemas.items()
+        },
+        "securityDefinitions": {"BearerToken": _BEARER},
+        "security": [{"BearerToken": []}],
+    }
 
 
 def to_v2_operation(operation: Obj) -> Obj:
@@ -60,7 +88,7 @@ def to_v2_schema(schema: Obj) -> Obj:
     if isinstance(ref, str):
         return {"$ref": ref.replace("#/components/schemas/", "#/definitions/")}
     out: Obj = {k: _value(k, v) for k, v in schema.items() if k not in _JUNCTORS}
-    references = [part for part in out.pop("allOf", None) or () if "$ref" in part]
+    references: list[Obj] = [part for part in out.pop("allOf", None) or () if "$ref" in part]
     if references:
         return {k: v for k, v in out.items() if k == "description"} | references[0]
     loose = bool(schema.get(_UNKNOWN_KEPT))

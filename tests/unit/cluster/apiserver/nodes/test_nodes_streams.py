@@ -15,7 +15,7 @@ from typing import Any
 import aiohttp
 import pytest
 from multidict import CIMultiDict
-from nodes_fakes import Cluster, running_cluster
+from nodes_fakes import Cluster, node, pod, running_cluster
 
 from corral.cluster.streaming import commands, upgrade
 from corral.cluster.streaming.spdy import Connection, Stream
@@ -24,19 +24,21 @@ from corral.cluster.streaming.wires import WebSocketWire
 PODS = "/api/v1/namespaces/default/pods"
 INSECURE = ssl._create_unverified_context()
 EIGHT = 8 << 20
+LIMIT = 10.0
+"""Seconds after which a test that hangs fails."""
 SUCCESS = {"metadata": {}, "status": "Success"}
 
 
 @pytest.fixture(params=["spdy-kubelet", "websocket-kubelet"])
 async def cluster(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[Cluster]:
     websockets = request.param == "websocket-kubelet"
-    async with asyncio.timeout(60), running_cluster(tmp_path, websockets=websockets) as made:
+    async with running_cluster(tmp_path, websockets=websockets) as made:
         yield made
 
 
 @pytest.fixture
 async def spdy_cluster(tmp_path: Path) -> AsyncIterator[Cluster]:
-    async with asyncio.timeout(60), running_cluster(tmp_path) as made:
+    async with running_cluster(tmp_path) as made:
         yield made
 
 
@@ -46,6 +48,7 @@ async def socket(
 ) -> AsyncIterator[aiohttp.ClientWebSocketResponse]:
     headers = {"Authorization": "Bearer secret"}
     async with (
+        asyncio.timeout(LIMIT),
         aiohttp.ClientSession(headers=headers) as session,
         session.ws_connect(
             cluster.url + PODS + path, ssl=INSECURE, protocols=protocols, max_msg_size=0
@@ -69,7 +72,7 @@ async def spdy(cluster: Cluster, path: str, protocol: str) -> AsyncIterator[Conn
         "127.0.0.1", cluster.port, tls=INSECURE, target=PODS + path, headers=headers
     )
     assert upgraded.headers["X-Stream-Protocol-Version"] == protocol
-    async with Connection(upgraded.wire, server=False) as connection:
+    async with asyncio.timeout(LIMIT), Connection(upgraded.wire, server=False) as connection:
         yield connection
 
 
@@ -202,7 +205,7 @@ async def test_exec_client_leaves(cluster: Cluster) -> None:
         seen = b""
         while b"hanging\n" not in seen:
             seen += (await ws.receive()).data
-    await cluster.kubelet.ended.wait()
+    await asyncio.wait_for(cluster.kubelet.ended.wait(), LIMIT)
 
 
 async def test_stop_ends_sessions(cluster: Cluster) -> None:
@@ -280,7 +283,7 @@ async def test_spdy_client_leaves(cluster: Cluster) -> None:
         options = commands.Options(stdout=True)
         remote = await commands.Remote.open(connection, "v4.channel.k8s.io", options)
         assert await remote.streams[commands.STDOUT].read() == b"hanging\n"
-    await cluster.kubelet.ended.wait()
+    await asyncio.wait_for(cluster.kubelet.ended.wait(), LIMIT)
 
 
 # -- port-forward --------------------------------------------------------------------------
@@ -404,8 +407,6 @@ REFUSALS = {
 
 @pytest.mark.parametrize("name", REFUSALS)
 async def test_refusals(spdy_cluster: Cluster, name: str) -> None:
-    from nodes_fakes import node, pod
-
     objects = spdy_cluster.objects
     objects.put("/pods", pod("two", "n1", containers=("a", "b")))
     objects.put("/pods", pod("free"))
@@ -422,8 +423,6 @@ async def test_refusals(spdy_cluster: Cluster, name: str) -> None:
 
 
 async def test_dead_kubelet_on_the_error_channel(spdy_cluster: Cluster) -> None:
-    from nodes_fakes import node, pod
-
     spdy_cluster.objects.put("/pods", pod("dead", "dead"))
     spdy_cluster.objects.put("/nodes", node("dead", 1))
     async with socket(
