@@ -16,6 +16,8 @@ from aiohttp import web
 
 from corral.cluster.apiserver.admission import Chain
 from corral.cluster.apiserver.admission.namespaces import NamespaceLifecycle
+from corral.cluster.apiserver.admission.plugins import close_plugins, default_plugins
+from corral.cluster.apiserver.admission.quota_usage import QuotaUsage
 from corral.cluster.apiserver.auth import bootstrap, pki
 from corral.cluster.apiserver.auth.authentication import Authenticator, parse_token_file
 from corral.cluster.apiserver.auth.authorization import Authorizer
@@ -40,9 +42,10 @@ from corral.cluster.apiserver.http.special import Special
 from corral.cluster.apiserver.http.system import System
 from corral.cluster.apiserver.http.verbs import Verbs
 from corral.cluster.apiserver.kinds import Kinds
+from corral.cluster.apiserver.nodes.access import NodeAccess
 from corral.cluster.apiserver.registry.core import Registry
 from corral.cluster.apiserver.registry.kind import Kind
-from corral.cluster.apiserver.requests import Context, RequestInfo
+from corral.cluster.apiserver.requests import Context
 from corral.cluster.apiserver.resources import Catalog, ResourceInfo
 from corral.cluster.apiserver.services import ServiceAllocator
 from corral.cluster.apiserver.store import DELETED, Event, Store
@@ -104,6 +107,7 @@ class ApiServer:
                 self.authorizer.set_object(kind, entry.decode())
         self.definitions.load()
         self.allocator.start()
+        await self.nodes.start()
         await self._listen()
         await self._bootstrap()
         for controller in self.controllers:
@@ -119,7 +123,13 @@ class ApiServer:
         if self.config.token_file:
             static = parse_token_file(self.config.token_file.read_text())
         authenticator = Authenticator(service_accounts=tokens, static_tokens=static)
-        chain = Chain([NamespaceLifecycle(self.store)])
+        self.plugins = default_plugins(
+            store=self.store,
+            authorizer=self.authorizer,
+            kinds=self.kinds,
+            catalog=self.catalog,
+        )
+        chain = Chain([NamespaceLifecycle(self.store), *self.plugins])
         self.registry = Registry(self.store, chain, kind_of=self.kinds.find)
         self.verbs = Verbs(self.registry, self._table_of)
         network = ServiceNetwork(cidr=self.config.service_cidr)
@@ -134,13 +144,19 @@ class ApiServer:
             address=lambda: f"{self.config.host}:{self.port}",
             ready=lambda: self._ready,
         )
+        self.nodes = NodeAccess(
+            self.store,
+            cert_file=self.pki.kubelet_client.cert_file,
+            key_file=self.pki.kubelet_client.key_file,
+            require=self.authorizer.require,
+        )
         special = Special(
             verbs=self.verbs,
             authenticator=authenticator,
             authorizer=self.authorizer,
             issuer=issuer,
             lookup=self.lookup,
-            nodes=_NoNodes(),
+            nodes=self.nodes,
         )
         self.front = Front(
             authenticator=authenticator,
@@ -162,6 +178,7 @@ class ApiServer:
             GarbageCollector(access("generic-garbage-collector")),
             RoleAggregator(access("clusterrole-aggregation-controller")),
             EventSweeper(access("kube-apiserver")),
+            QuotaUsage(self.store, kind=self.kinds.find("", "v1", "resourcequotas")),
         ]
 
     def _table_of(self, kind: Kind) -> Table:
@@ -203,7 +220,9 @@ class ApiServer:
         if self._runner is not None:
             for table in self.store.resources():
                 self.store.end_watches(table)
+            await self.nodes.stop()
             await self._runner.cleanup()
+        await close_plugins(self.plugins)
         await self.store.close()
 
     # -- state that follows the store ---------------------------------------------------------
@@ -266,11 +285,6 @@ class ApiServer:
     @property
     def kubeconfig(self) -> Path:
         return self.config.data_dir / "kubeconfig"
-
-
-class _NoNodes:
-    def find(self, found: ResourceInfo, info: RequestInfo) -> None:
-        return None
 
 
 class CustomTable:

@@ -42,7 +42,7 @@ class ByteQueue:
 
     async def put(self, data: bytes) -> None:
         """Add bytes when there is room."""
-        while self.full and not self._ended and not self.discarding:
+        while data and self.full and not self._ended and not self.discarding:
             await self._writable.wait()
         self.put_nowait(data)
 

@@ -96,21 +96,24 @@ class Stream:
 
     async def write(self, data: bytes) -> None:
         """Send bytes, at the pace of the peer. Raises StreamClosed."""
-        for at in range(0, len(data), PIECE):
-            piece = data[at : at + PIECE]
-            while True:
-                if self._finished or self._connection.closed:
-                    raise StreamClosed(f"stream {self.number} is closed")
-                if self._room() > 0:
-                    break
+        at = 0
+        while at < len(data):
+            if self._finished or self._connection.closed:
+                raise StreamClosed(f"stream {self.number} is closed")
+            room = min(self._room(), PIECE)
+            if room <= 0:
                 self._window_open.clear()
                 await self._window_open.wait()
+                continue
+            piece = data[at : at + room]
+            at += len(piece)
             self._sent += len(piece)
             await self._connection._send_paced(Data(self.number, piece))
 
     def _room(self) -> int:
+        """Never exceed it: a peer that gets more than it announced stops reading altogether."""
         window = self._connection.peer_window
-        return 1 if window is None else window - self._sent
+        return PIECE if window is None else window - self._sent
 
     async def close(self) -> None:
         """Say that nothing more comes from here; the peer may go on sending."""

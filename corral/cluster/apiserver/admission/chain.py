@@ -13,7 +13,7 @@ class Plugin:
     tables: frozenset[str] | None = None
 
     async def mutate(self, request: AdmissionRequest) -> bool:
-        """Change ``request.object``; True when it did."""
+        """Change ``request.object``, leaving it normal and defaulted; True when it did."""
         return False
 
     async def validate(self, request: AdmissionRequest) -> None:

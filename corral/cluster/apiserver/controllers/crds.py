@@ -10,7 +10,7 @@ from corral.cluster.apiserver.crd.conditions import crd_conditions
 from corral.cluster.apiserver.crd.structural import compile_version
 from corral.cluster.apiserver.customs import CustomKind
 from corral.cluster.apiserver.kinds import CLEANUP, Kinds
-from corral.cluster.apiserver.resources import ResourceInfo, Subresource
+from corral.cluster.apiserver.resources import ResourceInfo, Subresource, version_rank
 from corral.cluster.apiserver.store import DELETED, Event
 from corral.kube import errors
 from corral.kube.types import Obj
@@ -91,7 +91,9 @@ class Definitions:
             if version.get("served"):
                 info = resource_info(crd, version)
                 compiled = compile_version(crd, version["name"])
-                self._kinds.add(CustomKind(info, compiled, f"{spec['group']}/{storage}"))
+                kind = CustomKind(info, compiled, f"{spec['group']}/{storage}")
+                kind.deprecation = deprecation_warning(spec, version)
+                self._kinds.add(kind)
         if before is not None:
             self._store.end_watches(_table(state))
 
@@ -178,6 +180,24 @@ def resource_info(crd: Obj, version: Obj) -> ResourceInfo:
         list_kind=names.get("listKind") or f"{kind}List",
         custom=True,
     )
+
+
+def deprecation_warning(spec: Obj, version: Obj) -> str:
+    """What clients of a deprecated version are told; empty for any other."""
+    if not version.get("deprecated"):
+        return ""
+    if version.get("deprecationWarning"):
+        return str(version["deprecationWarning"])
+    group, kind, name = spec["group"], spec["names"]["kind"], version["name"]
+    newer = [
+        v["name"]
+        for v in spec["versions"]
+        if v.get("served")
+        and not v.get("deprecated")
+        and version_rank(v["name"]) < version_rank(name)
+    ]
+    better = f"; use {group}/{min(newer, key=version_rank)} {kind}" if newer else ""
+    return f"{group}/{name} {kind} is deprecated{better}"
 
 
 def _is_true(status: Obj, condition: str) -> bool:

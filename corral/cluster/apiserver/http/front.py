@@ -23,7 +23,7 @@ from corral.cluster.apiserver.auth.users import UserInfo
 from corral.cluster.apiserver.http import negotiate
 from corral.cluster.apiserver.http.special import Special
 from corral.cluster.apiserver.http.system import System
-from corral.cluster.apiserver.http.verbs import OBJECT_SUBRESOURCES, Verbs, answer
+from corral.cluster.apiserver.http.verbs import OBJECT_SUBRESOURCES, Verbs, answer, warn
 from corral.cluster.apiserver.registry.kind import Kind
 from corral.cluster.apiserver.requests import RequestInfo
 from corral.cluster.apiserver.resources import Catalog, ResourceInfo
@@ -94,6 +94,12 @@ class Front:
                 request, errors.InternalError("Internal error occurred: see the server's log")
             )
         self.counters.count(verb, resource, response.status)
+        if (
+            not response.prepared
+            and negotiate.wants_pretty(request)
+            and not request.path.startswith("/openapi/")
+        ):
+            negotiate.prettify(response)
         return response
 
     # -- who -------------------------------------------------------------------------------
@@ -136,7 +142,7 @@ class Front:
             return self._unknown(info)
         response = await self._run(request, info, kind, user)
         if kind.deprecation and not response.prepared:
-            response.headers.add("Warning", f'299 - "{kind.deprecation}"')
+            warn(response, kind.deprecation)
         return response
 
     async def _run(

@@ -81,6 +81,29 @@ def encode(out: Output, body: bytes) -> bytes:
     return body
 
 
+_PEOPLE = ("curl", "Wget", "Mozilla/5.0")
+"""Clients behind which somebody reads."""
+
+
+def wants_pretty(request: web.BaseRequest) -> bool:
+    """Whether JSON should be indented: asked for, or for a person's eyes."""
+    if "pretty" in request.query_string:
+        asked = request.query.get("pretty", "")
+        if asked:
+            return asked in ("1", "t", "T", "TRUE", "true", "True")
+    return request.headers.get("User-Agent", "").startswith(_PEOPLE)
+
+
+def prettify(response: web.StreamResponse) -> None:
+    """Indent the JSON of a response that is not on its way yet."""
+    if (
+        isinstance(response, web.Response)
+        and isinstance(response.body, bytes)
+        and response.content_type == JSON
+    ):
+        response.body = orjson.dumps(orjson.loads(response.body), option=orjson.OPT_INDENT_2)
+
+
 _DUMPER = getattr(yaml, "CSafeDumper", yaml.SafeDumper)
 
 

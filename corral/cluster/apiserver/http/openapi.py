@@ -111,7 +111,7 @@ class OpenApi:
             for path, methods in _paths(root, info):
                 paths[path] = {
                     method: _operation(info, method, name, path=path) for method in methods
-                }
+                } | {"parameters": _path_parameters(path)}
         return {
             "openapi": "3.0.0",
             "info": {"title": "Kubernetes", "version": f"v{schema.KUBERNETES_VERSION}"},
@@ -244,6 +244,8 @@ def _operation(info: ResourceInfo, method: str, name: str, *, path: str) -> Obj:
             "kind": info.kind,
         },
     }
+    if action == "list":
+        out["parameters"] = _LIST_PARAMETERS
     if method in ("post", "put", "patch"):
         out["parameters"] = [
             {"name": q, "in": "query", "schema": {"type": "string", "uniqueItems": True}}
@@ -256,6 +258,45 @@ def _operation(info: ResourceInfo, method: str, name: str, *, path: str) -> Obj:
     return out
 
 
+def _path_parameters(path: str) -> list[Obj]:
+    described = {"name": "name of the object", "namespace": "namespace of the object"}
+    return [
+        {
+            "name": name,
+            "in": "path",
+            "description": text,
+            "required": True,
+            "schema": {"type": "string", "uniqueItems": True},
+        }
+        for name, text in described.items()
+        if f"{{{name}}}" in path
+    ]
+
+
+_WATCH = (
+    "Watch for changes to the described resources and return them as a stream of add, update, and "
+    "remove notifications. Specify resourceVersion."
+)
+_LIST_PARAMETERS: list[Obj] = [
+    {
+        "name": name,
+        "in": "query",
+        **({"description": _WATCH} if name == "watch" else {}),
+        "schema": {"type": kind, "uniqueItems": True},
+    }
+    for name, kind in (
+        ("allowWatchBookmarks", "boolean"),
+        ("continue", "string"),
+        ("fieldSelector", "string"),
+        ("labelSelector", "string"),
+        ("limit", "integer"),
+        ("resourceVersion", "string"),
+        ("resourceVersionMatch", "string"),
+        ("sendInitialEvents", "boolean"),
+        ("timeoutSeconds", "integer"),
+        ("watch", "boolean"),
+    )
+]
 _PATCHES = {
     media: {"schema": {"type": "object"}}
     for media in (

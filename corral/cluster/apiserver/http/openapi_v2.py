@@ -36,8 +36,11 @@ def document(version: str, paths: Obj, schemas: Obj) -> Obj:
         "swagger": "2.0",
         "info": {"title": "Kubernetes", "version": version},
         "paths": {
-            path: {method: to_v2_operation(operation) for method, operation in methods.items()}
-            for path, methods in paths.items()
+            path: {
+                key: _parameters(part) if key == "parameters" else to_v2_operation(part)
+                for key, part in item.items()
+            }
+            for path, item in paths.items()
         },
         "definitions": {
             name: known.get(name) or to_v2_schema(published) for name, published in schemas.items()
@@ -63,15 +66,20 @@ def to_v2_operation(operation: Obj) -> Obj:
             out["consumes"] = list(body["content"])
         schema = to_v2_schema(content["schema"])
         parameters.append({"name": "body", "in": "body", "required": True, "schema": schema})
-    for parameter in operation.get("parameters") or ():
-        flat = {k: v for k, v in parameter.items() if k != "schema"}
-        parameters.append(parameter.get("schema", {}) | flat)
+    parameters += _parameters(operation.get("parameters") or [])
     if parameters:
         out["parameters"] = parameters
     out["responses"] = {
         code: _response(answer) for code, answer in operation["responses"].items()
     } | {"401": {"description": "Unauthorized"}}
     return out
+
+
+def _parameters(parameters: list[Obj]) -> list[Obj]:
+    return [
+        parameter["schema"] | {k: v for k, v in parameter.items() if k != "schema"}
+        for parameter in parameters
+    ]
 
 
 def _response(answer: Obj) -> Obj:

@@ -63,7 +63,8 @@ class Verbs:
         options = list_options(kind, request.query, watch=False)
         page = await self.reader.page(kind, info.namespace, options)
         pieces = self._renderer(kind, out, request.query).page(page)
-        if len(page.entries) <= PIECE or out.media != negotiate.JSON or out.shape == "table":
+        whole = out.media != negotiate.JSON or out.shape == "table"
+        if whole or len(page.entries) <= PIECE or negotiate.wants_pretty(request):
             return answer(out, b"".join(pieces))
         return await self._stream(request, out, kind, pieces)
 
@@ -73,7 +74,7 @@ class Verbs:
         response = web.StreamResponse(headers={"Cache-Control": "no-cache, private"})
         response.headers["Content-Type"] = out.content_type
         if kind.deprecation:
-            response.headers.add("Warning", f'299 - "{kind.deprecation}"')
+            warn(response, kind.deprecation)
         response.enable_chunked_encoding()
         await response.prepare(request)
         for piece in pieces:
@@ -94,7 +95,7 @@ class Verbs:
         response = web.StreamResponse(headers={"Cache-Control": "no-cache, private"})
         response.content_type = "application/json"
         if kind.deprecation:
-            response.headers.add("Warning", f'299 - "{kind.deprecation}"')
+            warn(response, kind.deprecation)
         response.enable_chunked_encoding()
         try:
             await response.prepare(request)
@@ -359,6 +360,11 @@ def answer(
     response.headers["Content-Type"] = out.content_type
     response.headers["Cache-Control"] = "no-cache, private"
     for text in warnings or ():
-        escaped = text.replace("\\", "\\\\").replace('"', '\\"')
-        response.headers.add("Warning", f'299 - "{escaped}"')
+        warn(response, text)
     return response
+
+
+def warn(response: web.StreamResponse, text: str) -> None:
+    """Add a warning that kubectl prints."""
+    escaped = text.replace("\\", "\\\\").replace('"', '\\"')
+    response.headers.add("Warning", f'299 - "{escaped}"')

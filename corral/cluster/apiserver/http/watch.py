@@ -90,6 +90,8 @@ class Stream:
         self._renderer = renderer
         self._matches = matcher(kind, options, name)
         self._seen = 0
+        self._from = 0  # events up to here are not wanted; set only for a version of the future
+        self._error: errors.ApiError | None = None
         self._share: tuple[object, ...] = ()
         if renderer.plain:
             selectors = (str(options.labels), str(options.fields))
@@ -97,32 +99,51 @@ class Stream:
             self._share = (*where, *selectors)
 
     async def open(self) -> tuple[list[Entry], Watch]:
-        """The initial entries and the subscription. Raises Gone for a forgotten version."""
+        """The initial entries and the subscription.
+
+        A version that is forgotten, or does not come, is an event of the watch and no refusal.
+        """
         options, reader = self._options, Reader(self._registry)
-        since = reader.revision_number(options.version)
-        await reader.wait_for(since)
+        since = _revision(options.version)
         initial: list[Entry] = []
         wants_state = options.initial_events or (
             options.initial_events is None and options.version in ("", "0")
         )
-        if wants_state:
-            prefix = f"{self._namespace}/" if self._namespace else ""
-            entries = self._store.scan(self._kind.info.table, prefix)
-            initial = [e for e in entries if self._matches is None or self._matches(e)]
-            since = self._store.revision
-        elif options.version in ("", "0"):
-            since = self._store.revision
         try:
+            if wants_state:
+                await reader.wait_for(since)
+                prefix = f"{self._namespace}/" if self._namespace else ""
+                entries = self._store.scan(self._kind.info.table, prefix)
+                initial = [e for e in entries if self._matches is None or self._matches(e)]
+                since = self._store.revision
+            elif options.version in ("", "0"):
+                since = self._store.revision
             watch = self._store.watch(self._kind.info.table, since)
         except Compacted as err:
-            raise errors.Gone(f"too old resource version: {err.asked} ({err.oldest})") from err
+            message = f"too old resource version: {err.asked} ({err.oldest})"
+            return self._over(errors.Gone(message))
+        except errors.Timeout as err:
+            return self._over(err)
+        if since > self._store.revision:
+            self._from, self._share = since, ()
         self._seen = since
         return initial, watch
+
+    def _over(self, error: errors.ApiError) -> tuple[list[Entry], Watch]:
+        """A watch that has ended before it began."""
+        self._error = error
+        watch = Watch([], 0)
+        watch.overrun = True
+        return [], watch
 
     async def run(self, response: web.StreamResponse, initial: list[Entry], watch: Watch) -> None:
         """Write until the time is over, the client goes, or the watch is dropped."""
         loop = asyncio.get_running_loop()
         seconds = self._options.timeout or MIN_TIMEOUT * (1 + random.random())
+        if self._error is not None:
+            body = orjson.dumps(self._error.status)
+            await response.write(b'{"type":"ERROR","object":%b}\n' % body)
+            return
         clock = _Clock(loop, seconds, watch)
         await self._write_initial(response, initial)
         last = 0.0
@@ -173,9 +194,11 @@ class Stream:
         namespace, matches = self._namespace, self._matches
         for event in events:
             entry = event.entry
-            if namespace and entry.namespace != namespace:
+            if (namespace and entry.namespace != namespace) or event.rv <= self._from:
                 continue
             type_ = event.type if matches is None else transition(event, matches)
+            if type_ == DELETED and event.type != DELETED:
+                entry = _last_matching(event)
             if type_:
                 parts += (_HEADS[type_], one(entry), _TAIL)
         return b"".join(parts)
@@ -204,3 +227,29 @@ def transition(event: Event, matches: Callable[[Entry], bool]) -> str:
     if after:
         return MODIFIED if before else ADDED
     return DELETED if before else ""
+
+
+def _last_matching(event: Event) -> Entry:
+    """What a selector loses is shown as it was, with the version of the change."""
+    entry, before = event.entry, event.prev
+    assert before is not None
+    obj = before.decode()
+    obj["metadata"]["resourceVersion"] = str(event.rv)
+    return Entry(
+        entry.resource,
+        entry.key,
+        orjson.dumps(obj),
+        rv=event.rv,
+        create_rv=entry.create_rv,
+        meta=obj["metadata"],
+    )
+
+
+def _revision(version: str) -> int:
+    if version and not version.isdecimal():
+        raise errors.ApiError(
+            f'resourceVersion: Invalid value: "{version}": '
+            f'strconv.ParseUint: parsing "{version}": invalid syntax',
+            reason="",
+        )
+    return int(version or 0)

@@ -41,7 +41,7 @@ class Admission(Protocol):
     """The admission chain."""
 
     async def mutate(self, request: AdmissionRequest) -> bool:
-        """Change the object; True when it did."""
+        """Change or replace the object, leaving it normal and defaulted; True when it did."""
         ...
 
     async def validate(self, request: AdmissionRequest) -> None:

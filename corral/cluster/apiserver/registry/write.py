@@ -81,7 +81,7 @@ class Writer:
             "CREATE", kind, namespace, name, obj, None, context, options=options
         )
         if await registry.admission.mutate(request):
-            obj = request.object = self._settle(kind, request.object or {})
+            obj = request.object or obj
             meta = obj["metadata"]
         meta["uid"] = registry.new_uid()
         meta["creationTimestamp"] = now
@@ -177,7 +177,7 @@ class Writer:
             "UPDATE", kind, namespace, entry.name, new, old, context, subresource, options
         )
         if await registry.admission.mutate(request):
-            new = request.object = self._settle(kind, request.object or {})
+            new = request.object or new
         check_version(kind, new, entry)
         new, old = kind.to_storage(new), kind.to_storage(old)
         _carry_meta(new["metadata"], old["metadata"])
@@ -202,12 +202,6 @@ class Writer:
         else:
             await self._store.write(info.table, entry.key, new, expect=entry)
         return kind.from_storage(new)
-
-    def _settle(self, kind: Kind, obj: Obj) -> Obj:
-        """A mutating webhook may leave anything behind: normalise and default again."""
-        obj = kind.normalise(obj)
-        kind.default(obj)
-        return obj
 
 
 def check_namespace(kind: Kind, namespace: str, obj: Obj) -> None:

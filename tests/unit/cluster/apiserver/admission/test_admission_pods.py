@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import random
 
 import pytest
@@ -116,19 +117,13 @@ async def test_missing_account(accounts, pod):
 
 
 async def test_default_account_is_waited_for(world, pod):
-    plugin = ServiceAccounts(world.store, attempts=3, interval=0)
-    world.plugins = [plugin]
-    looks = []
-    real = plugin._accounts.get
-
-    def get(key):
-        looks.append(key)
-        return real(key)
-
-    plugin._accounts.get = get  # type: ignore[method-assign]
-    said = await message(world.create(pod("p")))
-    assert 'serviceaccount "default" not found' in said
-    assert looks == ["team/default"] * 3
+    world.plugins = [ServiceAccounts(world.store, attempts=100_000, interval=0)]
+    creating = asyncio.create_task(world.create(pod("p")))
+    await asyncio.sleep(0)
+    assert not creating.done()
+    await world.put(account())
+    made = await creating
+    assert made["spec"]["serviceAccountName"] == "default"
 
 
 STRICT = {"kubernetes.io/enforce-mountable-secrets": "true"}

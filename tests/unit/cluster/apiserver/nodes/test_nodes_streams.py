@@ -211,7 +211,9 @@ async def test_exec_client_leaves(cluster: Cluster) -> None:
 async def test_stop_ends_sessions(cluster: Cluster) -> None:
     path = "/one/exec?command=hang&stdout=1"
     async with socket(cluster, path, "v5.channel.k8s.io") as ws:
-        await ws.receive()
+        seen = b""
+        while b"hanging\n" not in seen:
+            seen += (await ws.receive()).data
         await cluster.access.stop()
         await cluster.kubelet.ended.wait()
 
