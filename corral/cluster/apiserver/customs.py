@@ -114,8 +114,8 @@ class CustomKind(Kind):
     def fields(self, obj: Obj) -> dict[str, str]:
         return {**super().fields(obj), **self.version.field_values(obj)}
 
-    def get_scale(self, obj: Obj) -> Obj:
-        return self.version.get_scale(obj)
+    def get_scale(self, obj: Obj, *, absent: int | None = None) -> Obj:
+        return self.version.get_scale(obj, absent=absent)
 
     def set_scale(self, obj: Obj, replicas: int) -> None:
         self.version.set_scale_replicas(obj, replicas)

@@ -177,7 +177,7 @@ class BuiltinKind(Kind):
     def fields(self, obj: Obj) -> dict[str, str]:
         return self._strategy.selectable_fields(obj)
 
-    def get_scale(self, obj: Obj) -> Obj:
+    def get_scale(self, obj: Obj, *, absent: int | None = None) -> Obj:
         spec, status = obj.get("spec") or {}, obj.get("status") or {}
         selector = spec.get("selector")
         if self.info.kind == "ReplicationController":

@@ -35,7 +35,7 @@ __all__ = [
     "TokenRejected",
 ]
 
-DEFAULT_ISSUER = "https://kubernetes.default.svc"
+DEFAULT_ISSUER = "https://kubernetes.default.svc.cluster.local"
 WARN_ONLY_SECONDS = 3607
 """A pod asking for exactly this gets a token of a year that warns after an hour."""
 EXTENDED_SECONDS = 365 * 24 * 3600

@@ -26,8 +26,8 @@ class ScalePaths:
     status_replicas: str
     label_selector: str | None
 
-    def get(self, obj: Obj) -> Obj:
-        """The autoscaling/v1 Scale of an object.
+    def get(self, obj: Obj, *, absent: int | None = None) -> Obj:
+        """The autoscaling/v1 Scale of an object; ``absent`` stands for replicas it has not.
 
         Raises:
             InternalError: the object has no replicas where they should be.
@@ -35,6 +35,7 @@ class ScalePaths:
         found, why = _read(obj, self.spec_replicas, int)
         if why:
             raise internal(why)
+        found = absent if found is None else found
         if found is None:
             raise internal(f'the spec replicas field "{self.spec_replicas}" does not exist')
         status: Obj = {"replicas": _read(obj, self.status_replicas, int)[0] or 0}

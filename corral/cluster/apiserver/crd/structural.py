@@ -160,11 +160,11 @@ class CompiledVersion:
                 return  # the stored object breaks the rule already
         out += found
 
-    def get_scale(self, obj: Obj) -> Obj:
+    def get_scale(self, obj: Obj, *, absent: int | None = None) -> Obj:
         """The autoscaling/v1 Scale of an object of a kind with a scale subresource."""
         if self.scale is None:
             raise LookupError(f"{self.kind} has no scale subresource")
-        return self.scale.get(obj)
+        return self.scale.get(obj, absent=absent)
 
     def set_scale_replicas(self, obj: Obj, replicas: int) -> None:
         """Write the wanted replicas, in place."""

@@ -41,6 +41,8 @@ def patcher(
         problems: list[str] = []
         strict = context.field_validation != "Ignore"
         patched = _patched(kind, live, body, patch_type, problems if strict else None)
+        if patch_type == STRATEGIC:
+            return _restored(kind, patched, problems, context, body)
         return _decoded(kind, patched, problems, context)
 
     return change
@@ -63,6 +65,24 @@ def patch_plain(live: Obj, body: bytes, patch_type: str) -> Obj:
     if patch_type == JSON_PATCH:
         return apply_json_patch(live, body)
     return apply_merge_patch(live, body)
+
+
+def _restored(
+    kind: Kind, patched: Obj, problems: list[str], context: Context, body: bytes
+) -> Obj:
+    """The same for a strategic patch, which has ways of its own to read and to refuse."""
+    info = kind.info
+    message = wire.message_for(info.group, info.version, info.kind)
+    assert message is not None, info
+    strict = context.field_validation != "Ignore"
+    try:
+        obj, found = kind.decode(patched, strict=strict)
+    except errors.BadRequest as err:
+        why = wire.restore_error(message, patched)
+        if why is not None:
+            raise _refused(go_format(parse(body)), why) from err
+        obj, found = kind.decode(wire.whole_numbers(patched), strict=strict)
+    return _checked(kind, obj, problems + sorted(found), context, go_format(parse(body)))
 
 
 def _decoded(kind: Kind, patched: Obj, problems: list[str], context: Context) -> Obj:

@@ -248,7 +248,7 @@ class Verbs:
     ) -> web.Response:
         def change(live: Obj | None) -> Obj:
             assert live is not None
-            scale = wanted(kind.get_scale(live))
+            scale = wanted(kind.get_scale(live, absent=0))
             version = (scale.get("metadata") or {}).get("resourceVersion")
             replicas = (scale.get("spec") or {}).get("replicas", 0)
             if not isinstance(replicas, int) or isinstance(replicas, bool):

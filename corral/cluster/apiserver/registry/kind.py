@@ -157,7 +157,8 @@ class Kind(ABC):
             "metadata.namespace": meta.get("namespace", ""),
         }
 
-    def get_scale(self, obj: Obj) -> Obj:
+    def get_scale(self, obj: Obj, *, absent: int | None = None) -> Obj:
+        """The Scale of an object; ``absent`` stands for replicas that it does not say."""
         raise AssertionError("only called where the catalog lists a scale subresource")
 
     def set_scale(self, obj: Obj, replicas: int) -> None:

@@ -21,7 +21,7 @@ from corral.cluster.apiserver.wire.values import (
 )
 from corral.kube.quantity import canonical
 
-__all__ = ["Finding", "explain"]
+__all__ = ["Finding", "explain", "explain_value"]
 
 _MAX_PROBLEMS = 100
 _INT_BITS = {"int": 63, "int32": 31, "int64": 63, "uint8": 8, "uint32": 32, "uint64": 64}
@@ -87,6 +87,19 @@ def explain(msg: Message, body: bytes) -> Finding:
     except RecursionError:
         finding.error = depth_error()
     return finding
+
+
+def explain_value(kind: Type, value: Any) -> str | None:
+    """The error of a type that reads itself, such as a time, given one parsed value."""
+    finding = Finding()
+    try:
+        tree = json.loads(
+            json.dumps(value), object_pairs_hook=_Pairs, parse_int=_Number, parse_float=_Number
+        )
+        _Walk(finding).value(kind, tree, _Context(), "")
+    except _Fatal as fatal:
+        return str(fatal)
+    return finding.error
 
 
 class _Walk:

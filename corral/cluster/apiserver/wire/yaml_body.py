@@ -19,6 +19,7 @@ import yaml
 from corral.cluster.apiserver.wire import refusal
 from corral.cluster.apiserver.wire.syntax import MAX_DEPTH, depth_error
 from corral.cluster.apiserver.wire.types import Message
+from corral.kube import errors
 from corral.kube.types import Obj
 
 __all__ = ["parse_patch", "parse_yaml"]

@@ -101,7 +101,7 @@ def test_token_review_of_static_tokens() -> None:
             "uid": "admin-uid",
             "groups": ["system:masters", "system:authenticated"],
         },
-        "audiences": ["https://kubernetes.default.svc"],
+        "audiences": ["https://kubernetes.default.svc.cluster.local"],
     }
     invalid = {"user": {}, "error": "invalid bearer token"}
     assert AUTHENTICATOR.token_review({"token": "garbage"}) == invalid

@@ -20,7 +20,7 @@ from corral.cluster.apiserver.auth.tokens import (
 from corral.kube.errors import ApiError, BadRequest, Unauthorized
 from corral.kube.types import Obj
 
-ISSUER = "https://kubernetes.default.svc"
+ISSUER = "https://kubernetes.default.svc.cluster.local"
 NOW = 1_794_729_710
 SIGNER = Signer(ec.generate_private_key(ec.SECP256R1()))
 USER = "system:serviceaccount:team:default"
@@ -273,7 +273,7 @@ def test_token_review_for_the_wrong_audience(cluster: Cluster) -> None:
     review = cluster.authenticator.token_review({"token": cluster.token(), "audiences": ["vault"]})
     assert review == {
         "user": {},
-        "error": '[invalid bearer token, token audiences ["https://kubernetes.default.svc"] is '
+        "error": '[invalid bearer token, token audiences ["https://kubernetes.default.svc.cluster.local"] is '
         'invalid for the target audiences ["vault"]]',
     }
 
