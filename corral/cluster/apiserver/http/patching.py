@@ -9,7 +9,13 @@ import orjson
 from corral.cluster.apiserver import errors as say
 from corral.cluster.apiserver import wire
 from corral.cluster.apiserver.http.options import APPLY
-from corral.cluster.apiserver.patch import apply_json_patch, apply_merge_patch, duplicates, parse
+from corral.cluster.apiserver.patch import (
+    apply_json_patch,
+    apply_merge_patch,
+    duplicates,
+    go_format,
+    parse,
+)
 from corral.cluster.apiserver.registry.kind import Kind
 from corral.cluster.apiserver.registry.write import Change
 from corral.cluster.apiserver.requests import Context
@@ -67,9 +73,7 @@ def patch_plain(live: Obj, body: bytes, patch_type: str) -> Obj:
     return apply_merge_patch(live, body)
 
 
-def _restored(
-    kind: Kind, patched: Obj, problems: list[str], context: Context, body: bytes
-) -> Obj:
+def _restored(kind: Kind, patched: Obj, problems: list[str], context: Context, body: bytes) -> Obj:
     """The same for a strategic patch, which has ways of its own to read and to refuse."""
     info = kind.info
     message = wire.message_for(info.group, info.version, info.kind)
@@ -82,7 +86,8 @@ def _restored(
         if why is not None:
             raise _refused(go_format(parse(body)), why) from err
         obj, found = kind.decode(wire.whole_numbers(patched), strict=strict)
-    return _checked(kind, obj, problems + sorted(found), context, go_format(parse(body)))
+    problems = problems + sorted(found)
+    return _checked(kind, obj, problems, context, lambda: go_format(parse(body)))
 
 
 def _decoded(kind: Kind, patched: Obj, problems: list[str], context: Context) -> Obj:
@@ -92,18 +97,27 @@ def _decoded(kind: Kind, patched: Obj, problems: list[str], context: Context) ->
         obj, found = kind.decode(patched, strict=context.field_validation != "Ignore")
     except errors.BadRequest as err:
         text = err.message.partition(f" cannot be handled as a {kind.info.kind}: ")[2]
-        raise _refused(shown, text or err.message) from err
-    problems = problems + found
+        raise _refused(_text(shown), text or err.message) from err
+    return _checked(kind, obj, problems + found, context, lambda: _text(shown))
+
+
+def _checked(
+    kind: Kind, obj: Obj, problems: list[str], context: Context, shown: Callable[[], str]
+) -> Obj:
     if problems and context.field_validation == "Strict":
-        raise _refused(shown, f"strict decoding error: {', '.join(problems)}")
+        raise _refused(shown(), f"strict decoding error: {', '.join(problems)}")
     for text in problems:
         context.warn(text)
     kind.default(obj)
     return obj
 
 
-def _refused(patched: bytes, why: str) -> errors.Invalid:
-    problem = say.invalid_value("patch", patched.decode(errors="replace"), why)
+def _text(patched: bytes) -> str:
+    return patched.decode(errors="replace")
+
+
+def _refused(shown: str, why: str) -> errors.Invalid:
+    problem = say.invalid_value("patch", shown, why)
     return say.invalid("", "", "", [problem])
 
 

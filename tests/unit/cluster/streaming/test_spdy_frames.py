@@ -88,7 +88,30 @@ def test_headers_are_compressed_with_the_dictionary_and_one_context() -> None:
     assert len(second) < len(first)
 
 
-# The header blocks of a Go client (github.com/moby/spdystream), as kubectl 1.32 sent them.
+KUBECTL = (
+    "8003000100000029000000010000000000" "0078f9e3c6a7c26260606004a7b392a2d4c45c6851c29a0a0a6800"
+    "000000ffff800300010000001700000003000000000000c22e555c92929907000000ffff"
+    "800300010000001900000005000000000000c22ac5565c92925f5a02000000ffff"
+    "800300010000001500000007000000000000c229975a5404000000ffff"
+    "000000030000000268690000000301000000"
+    "8003000300000008000000050000000580030007000000080000000000000000"
+)  # fmt: skip
+"""What kubectl 1.32 (Go's spdystream) sends for ``echo -n hi | kubectl exec -i POD -- cat``."""
+
+
+def test_bytes_of_kubectl() -> None:
+    assert Decoder().feed(bytes.fromhex(KUBECTL)) == [
+        SynStream(1, {"streamtype": "error"}),
+        SynStream(3, {"streamtype": "stdin"}),
+        SynStream(5, {"streamtype": "stdout"}),
+        SynStream(7, {"streamtype": "stderr"}),
+        Data(3, b"hi"),
+        Data(3, b"", fin=True),
+        RstStream(5, frames.CANCEL),
+        GoAway(0),
+    ]
+
+
 BAD = {
     "version 2": "80020006 00000004 00000001",
     "stream zero": "00000000 00000001 61",
