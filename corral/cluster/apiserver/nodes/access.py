@@ -13,7 +13,7 @@ from corral.cluster.apiserver.auth.users import UserInfo
 from corral.cluster.apiserver.nodes.kubelets import Kubelets
 from corral.cluster.apiserver.nodes.logs import Logs
 from corral.cluster.apiserver.nodes.lookup import Lookup, Objects
-from corral.cluster.apiserver.nodes.metrics import Metrics
+from corral.cluster.apiserver.nodes.metrics import FIRST_WINDOW, Metrics
 from corral.cluster.apiserver.nodes.proxy import Proxy
 from corral.cluster.apiserver.nodes.streams import Streams
 from corral.cluster.apiserver.requests import RequestInfo
@@ -33,6 +33,7 @@ class NodeAccess:
     kubelets, whose own certificates are verified only against ``ca_file``, where one is given.
     ``require`` refuses what a user may not do. ``allow_loopback`` lets proxies reach pods and
     nodes on this machine, where the process runtime puts them; kube-apiserver never does.
+    ``first_window`` is the time in seconds between the first two readings of a node's metrics.
     """
 
     def __init__(
@@ -44,6 +45,7 @@ class NodeAccess:
         ca_file: Path | None = None,
         require: Callable[[Attributes], None] | None = None,
         allow_loopback: bool = True,
+        first_window: float = FIRST_WINDOW,
     ) -> None:
         lookup = Lookup(objects, allow_loopback=allow_loopback)
         self._kubelets = Kubelets(cert_file=cert_file, key_file=key_file, ca_file=ca_file)
@@ -53,7 +55,8 @@ class NodeAccess:
         proxy = Proxy(lookup, self._kubelets, streams)
         command = self._handler(streams.command, _UPGRADES, creates=True)
         proxied = self._handler(proxy.handle, _PROXIED)
-        self._metrics = self._handler(Metrics(lookup, self._kubelets).handle, ("GET", "HEAD"))
+        metrics = Metrics(lookup, self._kubelets, first_window=first_window)
+        self._metrics = self._handler(metrics.handle, ("GET", "HEAD"))
         self._table: dict[tuple[str, str], Handler] = {
             ("pods", "log"): self._handler(Logs(lookup, self._kubelets).handle, ("GET", "HEAD")),
             ("pods", "exec"): command,

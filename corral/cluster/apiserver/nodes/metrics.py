@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 from datetime import UTC, datetime
 from typing import Any
 
@@ -37,6 +37,7 @@ RESOLUTION = 5.0
 STALE = 60.0
 """Seconds after which the last reading says nothing about now."""
 FIRST_WINDOW = 1.0
+"""Seconds between the two readings that answer the first question."""
 SCRAPE_TIMEOUT = 5.0
 MAX_SCRAPE = 32 << 20
 
@@ -66,13 +67,13 @@ class Metrics:
         lookup: Lookup,
         kubelets: Kubelets,
         *,
+        first_window: float = FIRST_WINDOW,
         clock: Callable[[], float] = time.time,
-        pause: Callable[[float], Awaitable[None]] = asyncio.sleep,
     ) -> None:
         self._lookup = lookup
         self._kubelets = kubelets
+        self._first_window = first_window
         self._clock = clock
-        self._pause = pause
         self._nodes: dict[str, _Node] = {}
 
     async def handle(self, request: web.BaseRequest, info: RequestInfo) -> web.StreamResponse:
@@ -176,7 +177,7 @@ class Metrics:
             try:
                 seen.add(await self._scrape(node))
                 if not fresh:
-                    await self._pause(FIRST_WINDOW)
+                    await asyncio.sleep(self._first_window)
                     seen.add(await self._scrape(node))
             except (aiohttp.ClientError, OSError, errors.ApiError, TimeoutError) as err:
                 log.debug("metrics of node %s: %s", node["metadata"]["name"], err)

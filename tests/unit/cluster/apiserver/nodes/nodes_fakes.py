@@ -26,7 +26,7 @@ from corral.cluster.apiserver.http.front import refuse
 from corral.cluster.apiserver.nodes import NodeAccess
 from corral.cluster.apiserver.resources import Catalog
 from corral.cluster.streaming import commands, forwarding
-from corral.cluster.streaming.wires import SocketWire
+from corral.cluster.streaming.wires import Departure, SocketWire, first_of
 from corral.kube import errors
 
 ALICE = UserInfo("alice")
@@ -116,12 +116,14 @@ class FakeKubelet:
         response = web.StreamResponse(headers={"Content-Type": "text/plain"})
         await response.prepare(request)
         await response.write(b"first\n")
-        try:
+
+        async def rest_of_it() -> None:
             while line := await self.more_logs.get():
                 await response.write(line)
-        except (asyncio.CancelledError, ConnectionError):
-            self.ended.set()
-            raise
+
+        response.force_close()
+        await first_of(rest_of_it(), Departure(request).wait())
+        self.ended.set()
         return response
 
     async def _command(self, request: web.BaseRequest, kind: str) -> web.StreamResponse:
@@ -276,9 +278,7 @@ class Cluster:
 
 @contextlib.asynccontextmanager
 async def serving(handler: Any, tls: ssl.SSLContext | None) -> AsyncIterator[int]:
-    runner = web.ServerRunner(
-        web.Server(handler, handler_cancellation=False), shutdown_timeout=1.0
-    )
+    runner = web.ServerRunner(web.Server(handler), shutdown_timeout=1.0)
     await runner.setup()
     site = web.TCPSite(runner, "127.0.0.1", 0, ssl_context=tls)
     await site.start()
@@ -294,7 +294,7 @@ async def running_cluster(folder: Path, *, websockets: bool = False) -> AsyncIte
     tls = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
     tls.load_cert_chain(cert, key)
     kubelet, objects = FakeKubelet(), FakeObjects()
-    access = NodeAccess(objects, cert_file=cert, key_file=key)
+    access = NodeAccess(objects, cert_file=cert, key_file=key, first_window=0.0)
     cluster = Cluster(objects, kubelet, access, cert=cert)
     await access.start()
     async with serving(kubelet.handle, tls) as kubelet.port:

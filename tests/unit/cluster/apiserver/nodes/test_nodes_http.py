@@ -52,7 +52,9 @@ async def ask(
 
 
 async def test_log(cluster: Cluster) -> None:
-    query = "tailLines=5&timestamps=true&follow=false&previous&sinceTime=2020-01-01T02:00:00%2B02:00"
+    query = (
+        "tailLines=5&timestamps=true&follow=false&previous&sinceTime=2020-01-01T02:00:00%2B02:00"
+    )
     status, headers, body = await ask(cluster, f"{PODS}/one/log?{query}")
     assert (status, body) == (200, b"one\ntwo\n")
     assert headers["Content-Type"] == "text/plain"
@@ -77,8 +79,7 @@ async def test_log_follow_streams_and_ends_with_its_reader(cluster: Cluster) -> 
             assert not cluster.kubelet.ended.is_set()
             response.close()
         # the log stays quiet: only the lost connection can tell, all the way to the kubelet
-        while cluster.access._running:
-            await asyncio.sleep(0)
+        await cluster.kubelet.ended.wait()
 
 
 REFUSED = "dial tcp 127.0.0.1:1: connect: connection refused"

@@ -28,9 +28,7 @@ async def cluster(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterat
 
 
 @pytest.fixture(params=["true", "false"], ids=["websocket-client", "spdy-client"])
-def environment(
-    request: pytest.FixtureRequest, cluster: Cluster, tmp_path: Path
-) -> dict[str, str]:
+def environment(request: pytest.FixtureRequest, cluster: Cluster, tmp_path: Path) -> dict[str, str]:
     return {
         "PATH": os.environ["PATH"],
         "HOME": str(tmp_path),
@@ -58,7 +56,9 @@ async def kubectl(
             await process.wait()
 
 
-async def run(environment: dict[str, str], *args: str, stdin: bytes = b"") -> tuple[int, bytes, bytes]:
+async def run(
+    environment: dict[str, str], *args: str, stdin: bytes = b""
+) -> tuple[int, bytes, bytes]:
     async with kubectl(environment, *args) as process:
         out, err = await process.communicate(stdin)
         assert process.returncode is not None
@@ -68,6 +68,10 @@ async def run(environment: dict[str, str], *args: str, stdin: bytes = b"") -> tu
 async def test_kubectl_exec(cluster: Cluster, environment: dict[str, str]) -> None:
     code, out, err = await run(environment, "exec", "one", "--", "echo", "a", "b")
     assert (code, out, err) == (0, b"a b\n", b"err\n")
+    declared = cluster.objects.get("/nodes", "n1").decode()["status"].get("declaredFeatures")
+    websocket = environment[COMMANDS] == "true" and declared
+    spoken = cluster.kubelet.seen[-1][2]["Upgrade"].lower()
+    assert spoken == ("websocket" if websocket else "spdy/3.1")
 
 
 async def test_kubectl_exit_code(cluster: Cluster, environment: dict[str, str]) -> None:

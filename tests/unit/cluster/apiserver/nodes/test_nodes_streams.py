@@ -147,9 +147,7 @@ async def test_exec_bearer_protocol_stays_here(cluster: Cluster) -> None:
 
 
 async def test_exec_stdin_ends_with_v5(cluster: Cluster) -> None:
-    async with socket(
-        cluster, "/one/exec?command=cat&stdin=1&stdout=1", "v5.channel.k8s.io"
-    ) as ws:
+    async with socket(cluster, "/one/exec?command=cat&stdin=1&stdout=1", "v5.channel.k8s.io") as ws:
         await ws.send_bytes(b"\x00hello ")
         await ws.send_bytes(b"\x00world")
         await ws.send_bytes(b"\xff\x00")
@@ -228,9 +226,7 @@ async def test_attach(cluster: Cluster) -> None:
 
 
 async def test_kubelet_refuses_v5(spdy_cluster: Cluster) -> None:
-    async with socket(
-        spdy_cluster, "/one/exec?command=refuse&stdout=1", "v5.channel.k8s.io"
-    ) as ws:
+    async with socket(spdy_cluster, "/one/exec?command=refuse&stdout=1", "v5.channel.k8s.io") as ws:
         found = await collect(ws)
     status = json.loads(found[3])
     assert status["code"] == 500
@@ -326,9 +322,7 @@ async def pair(connection: Connection, port: int, request: int) -> tuple[Stream,
 
 
 @pytest.mark.parametrize("form", ["spdy", "tunnel"])
-async def test_portforward_several_connections(
-    cluster: Cluster, echo_port: int, form: str
-) -> None:
+async def test_portforward_several_connections(cluster: Cluster, echo_port: int, form: str) -> None:
     async with forwarder(cluster, form) as connection:
 
         async def one(number: int) -> bytes:

@@ -1,1 +1,0 @@
-"""Corral's own kinds, one module per API group."""

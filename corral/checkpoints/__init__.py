@@ -1,1 +1,0 @@
-"""Storing and finding checkpoints. No Kubernetes in it."""

@@ -1,1 +1,0 @@
-"""Cloud providers behind one interface. No Kubernetes in it."""

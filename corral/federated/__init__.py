@@ -1,1 +1,0 @@
-"""The federated learning engine: pure Python and NumPy, no Kubernetes."""

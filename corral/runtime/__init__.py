@@ -1,1 +1,0 @@
-"""What a controller needs: informers, work queue, manager, leader election, events."""

@@ -1,1 +1,0 @@
-"""Python API for people and notebooks."""
