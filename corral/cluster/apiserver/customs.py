@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import orjson
 
-from corral.cluster.apiserver import apply
+from corral.cluster.apiserver import apply, wire
 from corral.cluster.apiserver.apply import TypeSchema
 from corral.cluster.apiserver.builtin import validation
+from corral.cluster.apiserver.crd.metadata import finalizer_warnings
 from corral.cluster.apiserver.crd.structural import CompiledVersion
 from corral.cluster.apiserver.errors import FieldError
 from corral.cluster.apiserver.registry.kind import Kind
@@ -19,6 +20,8 @@ from corral.kube.types import Obj
 
 class CustomKind(Kind):
     """A kind that a CustomResourceDefinition describes, in one of its versions."""
+
+    allow_unconditional_update = False
 
     def __init__(self, info: ResourceInfo, version: CompiledVersion, storage_version: str) -> None:
         super().__init__(info)
@@ -39,11 +42,22 @@ class CustomKind(Kind):
         else:
             parsed = body
         _require_identity(parsed)
-        return parsed, problems + [f'unknown field "{p}"' for p in self.version.prune(parsed)]
+        dropped = self._conform(parsed)
+        if strict:
+            problems += [f'unknown field "{path}"' for path in dropped]
+        return parsed, problems
 
     def normalise(self, obj: Obj) -> Obj:
-        self.version.prune(obj)
+        self._conform(obj)
         return obj
+
+    def _conform(self, obj: Obj) -> list[str]:
+        """Bring an object into the form it is kept in; the paths of what was dropped."""
+        dropped = self.version.prune(obj)
+        for key, value in obj.items():
+            obj[key] = wire.whole_numbers(value)
+        obj["metadata"] = wire.normalise(_META, obj.get("metadata") or {})
+        return dropped
 
     def default(self, obj: Obj) -> None:
         self.version.default(obj)
@@ -92,6 +106,9 @@ class CustomKind(Kind):
         problems = validation.validate_object_meta_update(new, old)
         return problems + self.version.validate(new, old, status=subresource == "status")
 
+    def warnings(self, new: Obj, old: Obj | None) -> list[str]:
+        return finalizer_warnings(new, old)
+
     def type_schema(self) -> TypeSchema:
         if self._schema is None:
             self._schema = apply.crd_schema(self.version.schema, preserve_unknown=False)
@@ -114,6 +131,11 @@ class CustomKind(Kind):
     def fields(self, obj: Obj) -> dict[str, str]:
         return {**super().fields(obj), **self.version.field_values(obj)}
 
+    @property
+    def replicas_path(self) -> tuple[str, ...]:
+        scale = self.version.scale
+        return tuple(scale.spec_replicas.removeprefix(".").split(".")) if scale else ()
+
     def get_scale(self, obj: Obj, *, absent: int | None = None) -> Obj:
         return self.version.get_scale(obj, absent=absent)
 
@@ -121,6 +143,7 @@ class CustomKind(Kind):
         self.version.set_scale_replicas(obj, replicas)
 
 
+_META = wire.message("meta/v1.ObjectMeta")
 _STATUS_RESETS: list[tuple[str, ...]] = [("spec",), ("metadata",)]
 
 

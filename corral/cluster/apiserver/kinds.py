@@ -65,6 +65,7 @@ class BuiltinKind(Kind):
         self._stored = (group, version)
         self.storage_version = f"{group}/{version}" if group else version
         self._converts = self.storage_version != info.api_version
+        self._emptied = wire.emptied(wire.message_for(group, version, info.kind) or message)
         self.allow_create_on_update = self._strategy.allow_create_on_update
         self.allow_unconditional_update = self._strategy.allow_unconditional_update
         self.graceful = self._strategy.graceful_delete
@@ -89,6 +90,8 @@ class BuiltinKind(Kind):
             group, version = self._stored
             obj = convert(obj, self.info.api_version, self.storage_version)
             apply_defaults(group, version, self.info.kind, obj)
+        if self._emptied is not None:
+            self._emptied(obj)
         return obj
 
     def from_storage(self, obj: Obj) -> Obj:

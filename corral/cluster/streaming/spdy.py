@@ -39,6 +39,8 @@ PIECE = 32 * 1024
 WINDOW = 256 * 1024
 OUTGOING = 256 * 1024
 """Bytes that may wait for the wire before writers have to."""
+MAX_OUTGOING = 16 * OUTGOING
+"""A peer that makes us answer this much without reading any of it is no longer served."""
 CREATE_TIMEOUT = 30.0
 """Seconds a peer has to accept a new stream."""
 MAX_STREAMS = 10_000
@@ -236,8 +238,11 @@ class Connection:
 
     def _send(self, frame: Frame) -> None:
         """Queue a frame; encoded here, so that header blocks leave in the order they were made."""
-        if not self.closed:
-            self._outgoing.put_nowait(self._encoder.encode(frame))
+        if self.closed:
+            return
+        self._outgoing.put_nowait(self._encoder.encode(frame))
+        if self._outgoing.size > MAX_OUTGOING:
+            self._end()
 
     async def _send_paced(self, frame: Data) -> None:
         self._touch()
@@ -374,5 +379,6 @@ class Connection:
         number = 2 if self._server else 1
         while not self.closed:
             await asyncio.sleep(period)
-            self._outgoing.put_nowait(self._encoder.encode(Ping(number)))
+            if not self._outgoing.full:
+                self._send(Ping(number))
             number = (number + 2) & 0x7FFFFFFF

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import http.client
 import io
+import socket
 import ssl
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -87,11 +88,11 @@ async def accept_raw(
 
 async def accept_websocket(request: web.BaseRequest, protocol: str) -> web.WebSocketResponse:
     """Answer a WebSocket handshake; ``protocol`` was chosen from what the client offers."""
-    socket = web.WebSocketResponse(
+    response = web.WebSocketResponse(
         protocols=[protocol] if protocol else [], compress=False, max_msg_size=MAX_MESSAGE
     )
-    await socket.prepare(request)
-    return socket
+    await response.prepare(request)
+    return response
 
 
 async def accept_spdy(
@@ -128,6 +129,8 @@ async def dial(
     async with asyncio.timeout(patience):
         reader, writer = await asyncio.open_connection(host, port, ssl=tls)
         wire = SocketWire(reader, writer)
+        # a machine that vanishes says nothing; the kernel finds out
+        writer.get_extra_info("socket").setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
         try:
             lines = [f"{method} {target} HTTP/1.1"]
             lines += [f"{name}: {value}" for name, value in headers.items()]

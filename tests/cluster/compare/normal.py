@@ -17,6 +17,10 @@ _ADDRESS = re.compile(r"\b10\.96\.\d+\.\d+\b")
 _REVISION = re.compile(
     r"(?<=resource version: )\d+|(?<=current: )\d+|(?<=precondition \()\d+|(?<=record \()\d+"
 )
+_ACCESS = re.compile(r"kube-api-access-[a-z0-9]{5}\b")
+# Values that the reference prints as its internal Go structs.
+_QUOTED = re.compile(r"Invalid value: \{.*\}: field is immutable", re.S)
+_CLAIM = re.compile(r"(spec is immutable after creation except resources\.requests).*", re.S)
 _GO_MEMORY = re.compile(r"0x[0-9a-f]{6,}")
 _TIMES = frozenset(
     {"creationTimestamp", "deletionTimestamp", "time", "lastTransitionTime", "acceptedAt"}
@@ -80,7 +84,8 @@ class Normal:
         if not self._messages:
             out.pop("message", None)
         elif isinstance(message, str):
-            out["message"] = _unordered(message)
+            causes = details.get("causes") if isinstance(details, dict) else None
+            out["message"] = _told(message, causes)
         return {"kind": "Status", **out}
 
     def _text(self, text: str) -> str:
@@ -89,6 +94,10 @@ class Normal:
         text = _ADDRESS.sub("ADDRESS", text)
         text = _GO_MEMORY.sub("POINTER", text)
         text = _REVISION.sub("REVISION", text)
+        text = _ACCESS.sub("kube-api-access-NAME", text)
+        text = _QUOTED.sub("Invalid value: VALUE: field is immutable", text)
+        text = _CLAIM.sub(r"\1", text)
+        text = text.replace("Invalid value: null:", "Invalid value: {}:")
         if self._generated:
             text = self._generated.sub("GENERATED", text)
         return text
@@ -106,14 +115,10 @@ def _entry_key(entry: Any) -> str:
     )
 
 
-def _unordered(message: str) -> Any:
-    """Several problems in one message come in no fixed order."""
-    if message.startswith(' "" is invalid: patch: Invalid value: '):
-        return "of the patch"
-    head, bracket, rest = message.partition("[")
-    if not bracket or not rest.endswith("]"):
-        return message
-    return [head, *sorted(rest[:-1].split(", "))]
+def _told(message: str, causes: Any) -> str:
+    """A message that lists its causes says no more than they do, in no fixed order."""
+    head, invalid, _ = message.partition(" is invalid: ")
+    return head + invalid if causes and invalid else message
 
 
 def differences(ours: Any, theirs: Any, path: str = "") -> list[str]:

@@ -67,6 +67,8 @@ class Story:
         if sample.scale:
             ways.append(self._scale)
         made = [draw(st.sampled_from([self._create, self._create, self._apply]))()]
+        if sample.alone:
+            return made
         # Whatever became of the first, there is an object now (or the same refusal on both sides).
         made.append(self._request("POST", sample.collection, sample.minimal(self._name)))
         made += [draw(st.sampled_from(ways))() for _ in range(steps)]

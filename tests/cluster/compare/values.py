@@ -88,8 +88,11 @@ selectors = fields(
     matchExpressions=selector_terms,
 )
 object_references = fields(
-    {"kind": st.sampled_from(["Pod", "Deployment"]), "name": words},
-    apiVersion=st.sampled_from(["v1", "apps/v1"]),
+    {
+        "kind": st.sampled_from(["Deployment", "StatefulSet"]),
+        "name": words,
+        "apiVersion": rarely(st.just("apps/v1"), st.sampled_from(["v1", "a/b/c", ""]), 10),
+    }
 )
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Protocol
 
+from corral.cluster.apiserver import errors as say
 from corral.cluster.apiserver.controllers.access import Access
 from corral.cluster.apiserver.controllers.queue import KeyedQueue
 from corral.cluster.apiserver.crd.conditions import crd_conditions
@@ -24,6 +25,18 @@ class OnChange(Protocol):
     """Told when a definition is served anew or no longer."""
 
     def __call__(self, table: str) -> None: ...
+
+
+class LeavingKind(CustomKind):
+    """The kind of a definition that is being deleted: nothing new comes."""
+
+    def prepare_create(self, obj: Obj) -> list[str]:
+        raise say.forbidden(
+            self.info.group,
+            self.info.plural,
+            obj["metadata"].get("name", ""),
+            "create not allowed while custom resource definition is terminating",
+        )
 
 
 class Definitions:
@@ -82,19 +95,17 @@ class Definitions:
             return
         before = self._served.get(name)
         self._served[name] = state
-        changed = before is None or (before["spec"], before["names"]) != (spec, state["names"])
-        if not changed:
-            return
         self._kinds.remove(spec["group"], spec["names"]["plural"])
         storage = next(v["name"] for v in spec["versions"] if v.get("storage"))
         for version in spec["versions"]:
             if version.get("served"):
                 info = resource_info(crd, version)
                 compiled = compile_version(crd, version["name"])
-                kind = CustomKind(info, compiled, f"{spec['group']}/{storage}")
+                make = LeavingKind if deleting else CustomKind
+                kind = make(info, compiled, f"{spec['group']}/{storage}")
                 kind.deprecation = deprecation_warning(spec, version)
                 self._kinds.add(kind)
-        if before is not None:
+        if before is not None and (before["spec"], before["names"]) != (spec, state["names"]):
             self._store.end_watches(_table(state))
 
     def _unserve(self, name: str) -> None:

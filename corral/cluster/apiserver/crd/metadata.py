@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from corral.cluster.apiserver.builtin.validation.names import qualified_name
 from corral.cluster.apiserver.cel.formats import dns_1035_label
 from corral.cluster.apiserver.crd.types import Errors, Validator
-from corral.cluster.apiserver.errors import invalid_value, required
+from corral.cluster.apiserver.errors import invalid_value, required, show
 from corral.kube.types import Obj
 
-__all__ = ["compile_embedded", "compile_embedded_metadata", "prune_metadata"]
+__all__ = ["compile_embedded", "compile_embedded_metadata", "finalizer_warnings", "prune_metadata"]
 
 _OWNER = frozenset("apiVersion kind name uid controller blockOwnerDeletion".split())
 _MANAGED = frozenset("manager operation apiVersion time fieldsType fieldsV1 subresource".split())
@@ -82,6 +83,27 @@ def malformed(metadata: Any) -> str | None:
 
 def _json_kind(value: Any) -> str:
     return _JSON_KINDS.get(type(value), "object")
+
+
+_STANDARD_FINALIZERS = frozenset(("orphan", "foregroundDeletion", "kubernetes"))
+
+
+def finalizer_warnings(new: Obj, old: Obj | None) -> list[str]:
+    """What is said about finalizers that a write adds."""
+    added = set(new["metadata"].get("finalizers") or ())
+    if added and old is not None:
+        added.difference_update(old["metadata"].get("finalizers") or ())
+    out = []
+    for name in sorted(added):
+        shown = f"metadata.finalizers: {show(name)}"
+        out += [f"{shown}: {why}" for why in qualified_name(name)]
+        if "/" not in name and name not in _STANDARD_FINALIZERS:
+            path = " including a path (/)" if "." in name else ""
+            out.append(
+                f"{shown}: prefer a domain-qualified finalizer name{path} to avoid accidental "
+                "conflicts with other finalizer writers"
+            )
+    return out
 
 
 Walker = Callable[[Any, str], list[str]]

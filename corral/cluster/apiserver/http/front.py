@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import logging
 import uuid
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 import orjson
@@ -31,10 +31,6 @@ from corral.cluster.apiserver.store import StoreError
 from corral.kube import errors
 
 log = logging.getLogger(__name__)
-
-Handler = Callable[[web.BaseRequest, RequestInfo, Kind, UserInfo], Awaitable[web.StreamResponse]]
-REQUEST_TIMEOUT = 60.0
-"""Seconds for anything that is not a stream."""
 
 
 @dataclass(slots=True)
@@ -228,7 +224,7 @@ def refuse(request: web.BaseRequest, err: errors.ApiError) -> web.Response:
         out = negotiate.Output()
     if out.shape != "object":
         out = negotiate.Output(out.media, content_type=out.media)
-    response = answer(out, orjson.dumps(status), err.status_code)
+    response = answer(out, orjson.dumps(status), err.status_code, request.get("warnings"))
     if err.retry_after:
         response.headers["Retry-After"] = str(int(err.retry_after))
     response.headers["Audit-Id"] = str(uuid.uuid4())

@@ -21,6 +21,7 @@ from corral.kube.types import Obj
 CustomSchema = Callable[[ResourceInfo], Obj | None]
 """The published schema of a custom resource."""
 
+_VERSION = schema.KUBERNETES_VERSION.rpartition(".")[0]
 _QUERY = ("dryRun", "fieldManager", "fieldValidation")
 _ACTIONS = {
     "get": ("get", "read"),
@@ -95,7 +96,7 @@ class OpenApi:
                     part = self._build(group, version)
                     schemas |= part["components"]["schemas"]
                     paths |= part["paths"]
-            document = openapi_v2.document(f"v{schema.KUBERNETES_VERSION}", paths, schemas)
+            document = openapi_v2.document(_VERSION, paths, schemas)
             cache["v2.pb"] = openapi_v2.encode(document)
             cache["v2.json"] = orjson.dumps(document)
         return cache[name]
@@ -114,7 +115,7 @@ class OpenApi:
                 } | {"parameters": _path_parameters(path)}
         return {
             "openapi": "3.0.0",
-            "info": {"title": "Kubernetes", "version": f"v{schema.KUBERNETES_VERSION}"},
+            "info": {"title": "Kubernetes", "version": _VERSION},
             "paths": paths,
             "components": {"schemas": schemas},
         }
@@ -231,12 +232,16 @@ def _paths(root: str, info: ResourceInfo) -> Iterator[tuple[str, list[str]]]:
 def _operation(info: ResourceInfo, method: str, name: str, *, path: str) -> Obj:
     action, word = _ACTIONS[method]
     ref = {"schema": {"$ref": f"#/components/schemas/{name}"}}
-    if method == "get" and not path.endswith(("{name}", "status")):
-        action, word = "list", "list"
+    returned = name
+    if method == "get" and path.endswith(f"/{info.plural}"):
+        action, word, returned = "list", "list", f"{name}List"
+    elif method == "delete" and path.endswith(f"/{info.plural}"):
+        action, word, returned = "deletecollection", "deletecollection", _STATUS
+    answer = {"schema": {"$ref": f"#/components/schemas/{returned}"}}
     out: Obj = {
         "description": f"{word} {info.kind}",
         "operationId": f"{word}{info.group}{info.version}{path.replace('/', '_')}",
-        "responses": {"200": {"description": "OK", "content": {"application/json": ref}}},
+        "responses": {"200": {"description": "OK", "content": {"application/json": answer}}},
         "x-kubernetes-action": action,
         "x-kubernetes-group-version-kind": {
             "group": info.group,
@@ -273,15 +278,20 @@ def _path_parameters(path: str) -> list[Obj]:
     ]
 
 
-_WATCH = (
-    "Watch for changes to the described resources and return them as a stream of add, update, and "
-    "remove notifications. Specify resourceVersion."
+_SELECTOR = (
+    "A selector to restrict the list of returned objects by their {}. Defaults to everything."
 )
+_DESCRIBED = {
+    "fieldSelector": _SELECTOR.format("fields"),
+    "labelSelector": _SELECTOR.format("labels"),
+    "watch": "Watch for changes to the described resources and return them as a stream of add, "
+    "update, and remove notifications. Specify resourceVersion.",
+}
 _LIST_PARAMETERS: list[Obj] = [
     {
         "name": name,
         "in": "query",
-        **({"description": _WATCH} if name == "watch" else {}),
+        "description": _DESCRIBED.get(name, ""),
         "schema": {"type": kind, "uniqueItems": True},
     }
     for name, kind in (

@@ -32,13 +32,15 @@ def write_context(
             )
     if problems:
         raise say.invalid("meta.k8s.io", options_kind, "", problems)
-    return Context(
+    context = Context(
         user,
         manager=query.get("fieldManager") or agent(request.headers),
         dry_run="dryRun" in query and bool(query["dryRun"]),
         field_validation=query.get("fieldValidation") or "Warn",
         force=force is not None and force.lower() not in ("false", "0"),
     )
+    request["warnings"] = context.warnings  # a refusal carries them as well
+    return context
 
 
 def agent(headers: Mapping[str, str]) -> str:

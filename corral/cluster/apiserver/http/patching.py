@@ -140,8 +140,24 @@ def _applier(
             raise errors.BadRequest(f"error strict decoding patch: {repeated[0]}")
         for text in repeated if context.field_validation == "Warn" else ():
             context.warn(text)
-        merged = kind.normalise(merged)
+        merged = _converted(kind, merged)
         kind.default(merged)
         return merged
 
     return change
+
+
+def _converted(kind: Kind, merged: Obj) -> Obj:
+    """What applying made, as an object of its kind; ApiError (500) where it cannot be one."""
+    try:
+        return kind.normalise(merged)
+    except errors.BadRequest as err:
+        why = err.message.partition(f" cannot be handled as a {kind.info.kind}: ")[2]
+        meta = merged.get("metadata") or {}
+        version = kind.info.api_version
+        gvk = f"{version if '/' in version else '/' + version}, Kind={kind.info.kind}"
+        raise errors.ApiError(
+            f"failed to convert new object ({meta.get('namespace', '')}/{meta.get('name', '')}; "
+            f"{gvk}) to proper version: unable to convert unstructured object to {gvk}: "
+            f"{why or err.message}"
+        ) from err

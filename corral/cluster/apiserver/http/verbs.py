@@ -7,20 +7,19 @@ from collections.abc import Callable, Iterator, Mapping
 import orjson
 from aiohttp import web
 
-from corral.cluster.apiserver import errors as say
-from corral.cluster.apiserver import wire
 from corral.cluster.apiserver.auth.users import UserInfo
 from corral.cluster.apiserver.http import negotiate
-from corral.cluster.apiserver.http.bodies import check_type, decode_object, parse_options
+from corral.cluster.apiserver.http.bodies import decode_object, parse_options
 from corral.cluster.apiserver.http.options import APPLY, query_delete_options, write_context
 from corral.cluster.apiserver.http.patching import PATCH_TYPES, patcher
 from corral.cluster.apiserver.http.render import PIECE, Renderer, Table
+from corral.cluster.apiserver.http.scaling import scale_patch, scale_update
 from corral.cluster.apiserver.http.watch import Stream
 from corral.cluster.apiserver.registry.core import Registry
 from corral.cluster.apiserver.registry.delete import Deleter
 from corral.cluster.apiserver.registry.kind import Kind
 from corral.cluster.apiserver.registry.read import Reader, list_options, matcher
-from corral.cluster.apiserver.registry.write import Writer, check_name, check_namespace
+from corral.cluster.apiserver.registry.write import Change, Writer, check_name, check_namespace
 from corral.cluster.apiserver.requests import Context, RequestInfo
 from corral.kube import errors
 from corral.kube.types import Obj
@@ -128,13 +127,15 @@ class Verbs:
         body = await negotiate.read_body(request)
         context = write_context(request, user, "UpdateOptions")
         if info.subresource == "scale":
-            return await self._update_scale(info, kind, out, context, body, media)
+            now = self.registry.timestamp
+            change = scale_update(info, kind, body, media, context, now)
+            return await self._scale(info, kind, out, context, change)
 
         decoded = [decode_object(kind, body, media, context)]
         check_namespace(kind, info.namespace, decoded[0])
         check_name(decoded[0], info.name)
 
-        def change(live: Obj | None) -> Obj:
+        def sent(live: Obj | None) -> Obj:
             """The object as sent; a second try decodes it anew, for the first one changed it."""
             return decoded.pop() if decoded else decode_object(kind, body, media, context)
 
@@ -142,7 +143,7 @@ class Verbs:
             kind,
             info.namespace,
             info.name,
-            change=change,
+            change=sent,
             context=context,
             subresource=info.subresource,
             create=kind.allow_create_on_update and not info.subresource,
@@ -165,7 +166,9 @@ class Verbs:
         body = await negotiate.read_body(request)
         context = write_context(request, user, "PatchOptions", patch_type=patch_type)
         if info.subresource == "scale":
-            return await self._patch_scale(info, kind, out, context, body, patch_type)
+            now = self.registry.timestamp
+            change = scale_patch(info, kind, body, patch_type, context, now)
+            return await self._scale(info, kind, out, context, change)
         change = patcher(
             kind,
             body,
@@ -202,72 +205,22 @@ class Verbs:
             body = self._renderer(kind, out, request.query).obj(obj)
         return answer(out, body, code, context.warnings)
 
-    # -- scale -----------------------------------------------------------------------------
-
-    async def _update_scale(
-        self,
-        info: RequestInfo,
-        kind: Kind,
-        out: negotiate.Output,
-        context: Context,
-        body: bytes,
-        media: str,
-    ) -> web.Response:
-        message = wire.message_for("autoscaling", "v1", "Scale")
-        scale = (
-            wire.decode_protobuf(body, message)
-            if media == negotiate.PROTOBUF
-            else orjson.loads(body)
-        )
-        check_type(scale, "autoscaling/v1", "Scale")
-        check_name(scale, info.name)
-        return await self._scale(info, kind, out, context, lambda live: scale)
-
-    async def _patch_scale(
-        self,
-        info: RequestInfo,
-        kind: Kind,
-        out: negotiate.Output,
-        context: Context,
-        body: bytes,
-        patch_type: str,
-    ) -> web.Response:
-        from corral.cluster.apiserver.http.patching import patch_plain
-
-        return await self._scale(
-            info, kind, out, context, lambda live: patch_plain(live, body, patch_type)
-        )
-
     async def _scale(
         self,
         info: RequestInfo,
         kind: Kind,
         out: negotiate.Output,
         context: Context,
-        wanted: Callable[[Obj], Obj],
+        change: Change,
     ) -> web.Response:
-        def change(live: Obj | None) -> Obj:
-            assert live is not None
-            scale = wanted(kind.get_scale(live, absent=0))
-            version = (scale.get("metadata") or {}).get("resourceVersion")
-            replicas = (scale.get("spec") or {}).get("replicas", 0)
-            if not isinstance(replicas, int) or isinstance(replicas, bool):
-                raise errors.BadRequest(
-                    'Scale in version "v1" cannot be handled as a Scale: json: cannot unmarshal '
-                    "string into Go struct field ScaleSpec.spec.replicas of type int32"
-                )
-            if replicas < 0:
-                problem = say.invalid_value(
-                    "spec.replicas", replicas, "must be greater than or equal to 0"
-                )
-                raise say.invalid("autoscaling", "Scale", info.name, [problem])
-            kind.set_scale(live, replicas)
-            if version:
-                live["metadata"]["resourceVersion"] = version
-            return live
-
         done, _ = await self.writer.update(
-            kind, info.namespace, info.name, change=change, context=context, subresource="scale"
+            kind,
+            info.namespace,
+            info.name,
+            change=change,
+            context=context,
+            subresource="scale",
+            track=False,
         )
         return answer(out, orjson.dumps(kind.get_scale(done)), 200, context.warnings)
 

@@ -124,9 +124,11 @@ class Metrics:
         pods = [p for p in pods if keep(p) and _running(p)]
         wanted = {p["spec"]["nodeName"] for p in pods}
         entries = (self._lookup.objects.get(NODES, name) for name in sorted(wanted))
-        nodes = [e.decode() for e in entries if e is not None]
-        await self._read([n for n in nodes if _ready(n)])
-        return [item for item in map(self._pod, pods) if item is not None]
+        nodes = [n for n in (e.decode() for e in entries if e is not None) if _ready(n)]
+        await self._read(nodes)
+        names = {n["metadata"]["name"] for n in nodes}
+        items = (self._pod(p) for p in pods if p["spec"]["nodeName"] in names)
+        return [item for item in items if item is not None]
 
     def _pod(self, pod: Obj) -> Obj | None:
         seen = self._nodes.get(pod["spec"]["nodeName"])

@@ -13,6 +13,7 @@ from corral.cluster.apiserver.nodes.lookup import Backend, Lookup
 from corral.cluster.apiserver.nodes.streams import Streams
 from corral.cluster.apiserver.requests import RequestInfo
 from corral.cluster.streaming import upgrade
+from corral.cluster.streaming.wires import Departure, first_of
 from corral.kube import errors
 
 
@@ -72,12 +73,23 @@ async def _pass_on(
     if location:
         headers["Location"] = _rewritten(location, backend, prefix)
     response = web.StreamResponse(status=answer.status, reason=answer.reason, headers=headers)
+    endless = "Content-Length" not in headers and not request.can_read_body
+    if endless:
+        response.force_close()
     await response.prepare(request)
     if request.method == "HEAD":
         return response
-    try:
+
+    async def copy() -> None:
         async for chunk in answer.content.iter_any():
             await response.write(chunk)
+
+    try:
+        if endless:
+            # a backend with nothing to say must not be kept for a client that has left
+            await first_of(copy(), Departure(request).wait())
+        else:
+            await copy()
     except (aiohttp.ClientError, asyncio.IncompleteReadError) as err:
         raise ConnectionResetError(f"the backend broke off: {err}") from err
     return response

@@ -172,7 +172,7 @@ class Streams:
             return _failure(err, backend.authority)
         answer = returned_headers(upgraded.headers.items())
         answer["Connection"] = "Upgrade"
-        answer["Upgrade"] = upgraded.headers.get("Upgrade", request.headers["Upgrade"])
+        answer["Upgrade"] = upgraded.headers.get("Upgrade", request.headers.get("Upgrade", ""))
         answer.popall("Content-Length", None)
         response, wire = await upgrade.accept_raw(request, answer)
         await relay(wire, upgraded.wire, idle=commands.IDLE)

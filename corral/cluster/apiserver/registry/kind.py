@@ -157,6 +157,11 @@ class Kind(ABC):
             "metadata.namespace": meta.get("namespace", ""),
         }
 
+    @property
+    def replicas_path(self) -> tuple[str, ...]:
+        """Where the wanted replicas stand, for kinds with a scale subresource."""
+        return ("spec", "replicas")
+
     def get_scale(self, obj: Obj, *, absent: int | None = None) -> Obj:
         """The Scale of an object; ``absent`` stands for replicas that it does not say."""
         raise AssertionError("only called where the catalog lists a scale subresource")

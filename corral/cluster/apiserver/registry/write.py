@@ -251,7 +251,7 @@ def check_version(kind: Kind, new: Obj, entry: Entry) -> None:
             problem = say.invalid_value(
                 "metadata.resourceVersion", 0, "must be specified for an update"
             )
-            raise say.invalid(info.group, info.kind, entry.name, [problem])
+            raise say.invalid(info.group, info.plural, entry.name, [problem])
     elif version != str(entry.rv):
         if not version.isdigit():
             problem = say.invalid_value(

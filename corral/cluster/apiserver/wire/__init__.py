@@ -9,6 +9,7 @@ defaults or validates; custom resources have no struct, and do not come here.
 from corral.cluster.apiserver.wire.decode import Decoded, decode_json, normalise, strict_error
 from corral.cluster.apiserver.wire.protobuf import MAGIC, decode_protobuf
 from corral.cluster.apiserver.wire.restore import restore_error, whole_numbers
+from corral.cluster.apiserver.wire.stored import emptied
 from corral.cluster.apiserver.wire.types import Field, Message, Type, message, message_for
 from corral.cluster.apiserver.wire.yaml_body import parse_patch, parse_yaml
 
@@ -20,6 +21,7 @@ __all__ = [
     "Type",
     "decode_json",
     "decode_protobuf",
+    "emptied",
     "message",
     "message_for",
     "normalise",

@@ -36,12 +36,6 @@ _INT_RANGES = {
     "uint32": (0, 2**32 - 1),
     "uint64": (0, 2**64 - 1),
 }
-# Kept as JSON by a real server, which so keeps empty lists apart from missing ones. All other kinds
-# go through protobuf on their way to the store, where an empty list or map is no list at all.
-_JSON_STORED = frozenset({
-    "admission/v1", "apidiscovery/v2", "apiextensions/v1", "apiregistration/v1",
-    "authentication/v1", "authorization/v1", "meta/v1", "metrics/v1beta1",
-})  # fmt: skip
 
 
 class Mismatch(Exception):
@@ -80,16 +74,10 @@ class _Compiler:
     def _field(self, msg: Message, field: Field) -> _Row:
         shape = field.type.shape
         function = self.value(field.type)
-        package = msg.name.rpartition(".")[0]
-        # A list of objects is never stored, so its items stay an empty list.
-        empty_is_nil = package not in _JSON_STORED and field.name != "items"
         drop = field.omitzero or (field.omitempty and shape in _DROPPED_WHEN_EMPTY)
         zero: Callable[[], Any] | None = None
         if not (drop or (field.omitempty and shape == "pointer")):
             zero = self.zero(field.type)
-        if not field.omitempty and shape in ("list", "map") and empty_is_nil:
-            inner = function
-            function = lambda value, rest: inner(value, rest) or None  # noqa: E731 - a field row
         return field.name, shape == "string", function, drop, zero
 
     def value(self, kind: Type) -> Normaliser:

@@ -47,20 +47,31 @@ def validate_scale(obj: Obj) -> list[FieldError]:
     return errs
 
 
-def _check_reference(errs: Errors, ref: Obj, path: str, *, need_group: bool) -> None:
+def _version_rule(target: Obj, old: Obj | None) -> str:
+    """How the apiVersion of a scale target is checked: "any", "parses" or "has group"."""
+    before = ((old or {}).get("spec") or {}).get("scaleTargetRef") or {}
+    if old is not None and all(target.get(n) == before.get(n) for n in ("apiVersion", "kind")):
+        return "any"
+    # The only scalable kind of the core group.
+    return "parses" if target.get("kind") == "ReplicationController" else "has group"
+
+
+def _check_reference(errs: Errors, ref: Obj, path: str, *, version: str) -> None:
     for name in ("kind", "name"):
         value = ref.get(name) or ""
         if not value:
             errs.append(required(f"{path}.{name}"))
         else:
             invalid_with(errs, f"{path}.{name}", value, path_segment(value))
-    version = ref.get("apiVersion") or ""
-    if version.count("/") > 1:
-        why = f"unexpected GroupVersion string: {version}"
-        errs.append(invalid_value(f"{path}.apiVersion", version, why))
-    elif need_group and "/" not in version:
+    given = ref.get("apiVersion") or ""
+    if version == "any":
+        return
+    if given.count("/") > 1:
+        why = f"unexpected GroupVersion string: {given}"
+        errs.append(invalid_value(f"{path}.apiVersion", given, why))
+    elif version == "has group" and "/" not in given:
         why = "apiVersion must specify API group"
-        errs.append(invalid_value(f"{path}.apiVersion", version, why))
+        errs.append(invalid_value(f"{path}.apiVersion", given, why))
 
 
 def _check_target(errs: Errors, target: Obj, path: str) -> None:
@@ -94,7 +105,7 @@ def _check_source(errs: Errors, kind: str, source: Obj, path: str) -> None:
     if kind in ("object", "external", "pods"):
         if kind == "object":
             ref = source.get("describedObject") or {}
-            _check_reference(errs, ref, f"{path}.describedObject", need_group=False)
+            _check_reference(errs, ref, f"{path}.describedObject", version="parses")
         _check_metric_name(errs, source.get("metric") or {}, f"{path}.metric")
     else:
         name = source.get("name") or ""
@@ -195,6 +206,10 @@ def _check_policy(errs: Errors, policy: Obj, path: str) -> None:
 
 
 def validate_autoscaler(errs: Errors, obj: Obj, version: str) -> None:
+    _check_autoscaler(errs, obj, None)
+
+
+def _check_autoscaler(errs: Errors, obj: Obj, old: Obj | None) -> None:
     spec = obj.get("spec") or {}
     low, high = spec.get("minReplicas"), int_of(spec.get("maxReplicas"))
     if low is not None and high < low:
@@ -208,9 +223,8 @@ def validate_autoscaler(errs: Errors, obj: Obj, version: str) -> None:
     elif high < 0:
         why = "must be greater than or equal to 1"
         late.append(invalid_value("spec.maxReplicas", high, why))
-    _check_reference(
-        errs, spec.get("scaleTargetRef") or {}, "spec.scaleTargetRef", need_group=False
-    )
+    target = spec.get("scaleTargetRef") or {}
+    _check_reference(errs, target, "spec.scaleTargetRef", version=_version_rule(target, old))
     metrics = spec.get("metrics") or ()
     for i, metric in enumerate(metrics):
         _check_metric(errs, metric, f"spec.metrics[{i}]")
@@ -227,7 +241,7 @@ def validate_autoscaler(errs: Errors, obj: Obj, version: str) -> None:
 
 
 def validate_autoscaler_update(errs: Errors, new: Obj, old: Obj, version: str) -> None:
-    validate_autoscaler(errs, new, version)
+    _check_autoscaler(errs, new, old)
 
 
 def validate_autoscaler_status(errs: Errors, new: Obj, old: Obj, version: str) -> None:

@@ -69,10 +69,17 @@ async def test_log_of_a_pod_without_a_node_is_empty(cluster: Cluster) -> None:
     assert (status, body) == (204, b"")
 
 
-async def test_log_follow_streams_and_ends_with_its_reader(cluster: Cluster) -> None:
+@pytest.mark.parametrize(
+    "path",
+    [
+        f"{PODS}/one/log?follow=true",
+        "/api/v1/nodes/n1/proxy/containerLogs/default/one/a?follow=true",
+    ],
+    ids=["log", "proxy"],
+)
+async def test_log_follow_streams_and_ends_with_its_reader(cluster: Cluster, path: str) -> None:
     async with asyncio.timeout(20), aiohttp.ClientSession() as session:
-        url = f"{cluster.url}{PODS}/one/log?follow=true"
-        async with session.get(url, ssl=INSECURE) as response:
+        async with session.get(cluster.url + path, ssl=INSECURE) as response:
             assert await response.content.readline() == b"first\n"
             cluster.kubelet.more_logs.put_nowait(b"second\n")
             assert await response.content.readline() == b"second\n"
@@ -301,6 +308,13 @@ async def test_pod_metrics(cluster: Cluster) -> None:
 async def test_pod_metrics_selected(cluster: Cluster, query: str, names: list[str]) -> None:
     _, _, body = await ask(cluster, f"{METRICS}/pods?{query}")
     assert [item["metadata"]["name"] for item in json.loads(body)["items"]] == names
+
+
+async def test_no_metrics_of_pods_on_nodes_that_are_not_ready(cluster: Cluster) -> None:
+    path = f"{METRICS}/namespaces/default/pods/one"
+    assert (await ask(cluster, path))[0] == 200
+    cluster.objects.put("/nodes", node("n1", cluster.kubelet.port, ready=False))
+    assert (await ask(cluster, path))[0] == 404
 
 
 METRICS_ERRORS = {

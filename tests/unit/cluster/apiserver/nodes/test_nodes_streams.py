@@ -356,7 +356,7 @@ async def test_portforward_refused_port(cluster: Cluster, form: str) -> None:
 @pytest.mark.parametrize("protocol", ["v4.channel.k8s.io", "portforward.k8s.io"])
 async def test_portforward_channels(cluster: Cluster, echo_port: int, protocol: str) -> None:
     async with socket(cluster, f"/one/portforward?ports={echo_port},1", protocol) as ws:
-        first = {number: b"" for number in range(4)}
+        first = dict.fromkeys(range(4), b"")
         await ws.send_bytes(b"\x00ping")
         while first[0][2:] != b"ping" or len(first[3]) < 10:
             message = await ws.receive()

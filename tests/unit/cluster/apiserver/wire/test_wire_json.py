@@ -6,7 +6,7 @@ from typing import Any
 import orjson
 import pytest
 
-from corral.cluster.apiserver.wire import decode_json, message, message_for, normalise
+from corral.cluster.apiserver.wire import decode_json, emptied, message, message_for, normalise
 from corral.cluster.apiserver.wire.types import Message
 
 
@@ -48,11 +48,10 @@ EMPTY_POD_TEMPLATE = {"metadata": {}, "spec": {"containers": None}}
                           "type": "Opaque"},
          {"metadata": {}, "data": {"a": "QQ==", "b": "QUJDQQ==", "c": "QQ==", "d": ""},
           "type": "Opaque"}),
-        # A list that is empty in the request is missing in the store.
         ("rbac.authorization.k8s.io/v1", "ClusterRole", {"rules": []},
-         {"metadata": {}, "rules": None}),
+         {"metadata": {}, "rules": []}),
         ("discovery.k8s.io/v1", "EndpointSlice", {"addressType": "IPv4", "endpoints": []},
-         {"metadata": {}, "addressType": "IPv4", "endpoints": None, "ports": None}),
+         {"metadata": {}, "addressType": "IPv4", "endpoints": [], "ports": None}),
         ("v1", "PodList", {"items": []}, {"metadata": {}, "items": []}),
         ("apps/v1", "ControllerRevision", {}, {"metadata": {}, "data": None, "revision": 0}),
         ("coordination.k8s.io/v1", "Lease",
@@ -161,3 +160,26 @@ def test_the_input_is_left_alone() -> None:
     before = orjson.dumps(body)
     normalise(message("core/v1.Pod"), body)
     assert orjson.dumps(body) == before
+
+
+@pytest.mark.parametrize(
+    ("api_version", "kind", "body", "expected"),
+    [
+        ("rbac.authorization.k8s.io/v1", "ClusterRole", {"rules": []}, {"rules": None}),
+        ("rbac.authorization.k8s.io/v1", "Role", {"rules": [{"verbs": []}]},
+         {"rules": [{"verbs": None}]}),
+        ("v1", "Pod", {"spec": {"containers": [], "volumes": [{"projected": {"sources": []}}]}},
+         {"spec": {"containers": None, "volumes": [{"projected": {"sources": None}}]}}),
+    ],
+)  # fmt: skip
+def test_a_list_that_is_empty_in_the_request_is_null_in_the_store(
+    api_version: str, kind: str, body: dict[str, Any], expected: dict[str, Any]
+) -> None:
+    empty = emptied(found(api_version, kind))
+    assert empty is not None
+    empty(body)
+    assert body == expected
+
+
+def test_kinds_without_such_lists_need_no_emptying() -> None:
+    assert emptied(found("v1", "ConfigMap")) is None
