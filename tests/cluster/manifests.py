@@ -51,7 +51,11 @@ def pod(name: str = "one", **labels: str) -> Obj:
 def cronjob(name: str = "nightly") -> Obj:
     template = pod_template(name)
     template["spec"]["restartPolicy"] = "Never"
-    spec = {"schedule": "0 3 * * *", "suspend": True, "jobTemplate": {"spec": {"template": template}}}
+    spec = {
+        "schedule": "0 3 * * *",
+        "suspend": True,
+        "jobTemplate": {"spec": {"template": template}},
+    }
     return obj("batch/v1", "CronJob", name, spec=spec)
 
 

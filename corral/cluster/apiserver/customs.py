@@ -56,11 +56,20 @@ class CustomKind(Kind):
         dropped = self.version.prune(obj)
         for key, value in obj.items():
             obj[key] = wire.whole_numbers(value)
-        obj["metadata"] = wire.normalise(_META, obj.get("metadata") or {})
+        try:
+            obj["metadata"] = wire.normalise(_META, obj.get("metadata") or {})
+        except errors.BadRequest as err:
+            why = err.message.partition(" cannot be handled as a ObjectMeta: ")[2]
+            kind, version = self.info.kind, self.info.version
+            text = f'{kind} in version "{version}" cannot be handled as a {kind}: {why}'
+            raise errors.BadRequest(text) from err
         return dropped
 
     def default(self, obj: Obj) -> None:
         self.version.default(obj)
+
+    def default_applied(self, obj: Obj) -> None:
+        self.version.default_applied(obj)
 
     def to_storage(self, obj: Obj) -> Obj:
         obj["apiVersion"] = self.storage_version
@@ -100,11 +109,12 @@ class CustomKind(Kind):
 
     def validate_create(self, obj: Obj) -> list[FieldError]:
         problems = validation.validate_object_meta(obj, namespaced=self.info.namespaced)
-        return problems + self.version.validate(obj, None)
+        return problems + self.version.validate(obj, None, earlier=problems)
 
     def validate_update(self, new: Obj, old: Obj, subresource: str) -> list[FieldError]:
         problems = validation.validate_object_meta_update(new, old)
-        return problems + self.version.validate(new, old, status=subresource == "status")
+        status = subresource == "status"
+        return problems + self.version.validate(new, old, status=status, earlier=problems)
 
     def warnings(self, new: Obj, old: Obj | None) -> list[str]:
         return finalizer_warnings(new, old)

@@ -47,6 +47,11 @@ PREPARES = {
     "approval": "prepare_approval",
 }
 """What a strategy calls its part in a write, by subresource."""
+ORPHANED_PODS = (
+    "child pods are preserved by default when jobs are deleted; set propagationPolicy=Background "
+    "to remove them or set propagationPolicy=Orphan to suppress this warning"
+)
+_JOB = ("batch", "v1", "Job")
 CLEANUP = "customresourcecleanup.apiextensions.k8s.io"
 
 
@@ -84,6 +89,11 @@ class BuiltinKind(Kind):
 
     def default(self, obj: Obj) -> None:
         apply_defaults(*self._gvk, obj)
+        if self._converts:
+            # Conversion has defaults of its own, and what it cannot carry is not there at all.
+            seen = self.from_storage(self.to_storage(dict(obj)))
+            obj.clear()
+            obj.update(seen)
 
     def to_storage(self, obj: Obj) -> Obj:
         if self._converts:
@@ -164,6 +174,10 @@ class BuiltinKind(Kind):
         if not self._strategy.supports_propagation:
             return "Unsupported"
         return self._strategy.default_propagation({}, self._gvk)
+
+    def delete_warnings(self, options: Obj) -> list[str]:
+        unsaid = all(options.get(n) is None for n in ("propagationPolicy", "orphanDependents"))
+        return [ORPHANED_PODS] if self._gvk == _JOB and unsaid else []
 
     def grace_period(self, obj: Obj, requested: int | None) -> int:
         return self._strategy.graceful_period(obj, requested)

@@ -8,7 +8,14 @@ from urllib.parse import unquote
 from corral.cluster.apiserver.auth.users import UserInfo
 from corral.kube import errors
 
-_VERBS = {"POST": "create", "PUT": "update", "PATCH": "patch", "DELETE": "delete"}
+_VERBS = {
+    "GET": "get",
+    "HEAD": "get",
+    "POST": "create",
+    "PUT": "update",
+    "PATCH": "patch",
+    "DELETE": "delete",
+}
 _NAMESPACE_SUBRESOURCES = frozenset({"status", "finalize"})
 ANONYMOUS = UserInfo("system:anonymous", groups=("system:unauthenticated",))
 
@@ -39,8 +46,8 @@ def parse(method: str, raw_path: str, *, watch: bool = False) -> RequestInfo:
     parts = path.strip("/").split("/") if path.strip("/") else []
     if any(p in (".", "..") for p in parts) or "\x00" in path:
         raise errors.BadRequest(f"the path {path!r} is not clean")
-    verb = _VERBS.get(method, "get")
-    plain = RequestInfo(path, method.lower() if method != "HEAD" else "head")
+    verb = _VERBS.get(method, "")
+    plain = RequestInfo(path, method.lower())
     if len(parts) >= 2 and parts[0] == "api":
         group, version, parts = "", parts[1], parts[2:]
     elif len(parts) >= 3 and parts[0] == "apis":

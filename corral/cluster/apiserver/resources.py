@@ -31,6 +31,8 @@ resourcequotas resourcequota ResourceQuota Namespaced quota - * status:ResourceQ
 secrets secret Secret Namespaced - - *
 serviceaccounts serviceaccount ServiceAccount Namespaced sa - * token:authentication.k8s.io/v1/TokenRequest:create
 services service Service Namespaced svc all * proxy:ServiceProxyOptions:create,delete,get,patch,update status:Service:get,patch,update
+## apiregistration.k8s.io v1
+apiservices apiservice APIService Cluster - api-extensions * status:APIService:get,patch,update
 ## apps v1
 controllerrevisions controllerrevision ControllerRevision Namespaced - - *
 daemonsets daemonset DaemonSet Namespaced ds all * status:DaemonSet:get,patch,update

@@ -30,6 +30,7 @@ from corral.cluster.apiserver.controllers.access import Access
 from corral.cluster.apiserver.controllers.crds import Definitions
 from corral.cluster.apiserver.controllers.gc import GarbageCollector
 from corral.cluster.apiserver.controllers.namespaces import Namespaces
+from corral.cluster.apiserver.controllers.registrations import Registrations
 from corral.cluster.apiserver.controllers.upkeep import EventSweeper, RoleAggregator
 from corral.cluster.apiserver.crd.structural import CompiledVersion
 from corral.cluster.apiserver.customs import CustomKind
@@ -61,6 +62,8 @@ RBAC_TABLES = {
     "rbac.authorization.k8s.io/roles": "Role",
     "rbac.authorization.k8s.io/rolebindings": "RoleBinding",
 }
+FIRST_REVISION = 101
+"""A client that watches from revision 1 is told to list, as on any server with a past."""
 PARTICULAR = {("apiextensions.k8s.io", "CustomResourceDefinition"): DefinitionKind}
 SYSTEM = UserInfo("system:apiserver", groups=(MASTERS,))
 
@@ -87,7 +90,7 @@ class ApiServer:
     def __init__(self, config: Config) -> None:
         self.config = config
         self.port = config.port
-        self.store = Store(config.data_dir / "db")
+        self.store = Store(config.data_dir / "db", first=FIRST_REVISION)
         self.catalog = Catalog()
         self.kinds = Kinds(self.catalog, PARTICULAR)
         self.authorizer = Authorizer(node_uses=self._node_uses)
@@ -174,6 +177,7 @@ class ApiServer:
         self.definitions = Definitions(access("kube-apiserver"), self.kinds)
         self.controllers: list[Controller] = [
             self.definitions,
+            Registrations(access("kube-apiserver"), self.catalog),
             Namespaces(access("namespace-controller"), self.pki.ca.cert.decode()),
             GarbageCollector(access("generic-garbage-collector")),
             RoleAggregator(access("clusterrole-aggregation-controller")),

@@ -90,7 +90,7 @@ class Entry:
             tuple(r.get("uid", "") for r in references) if references else ()
         )
         self.deleting = "deletionTimestamp" in meta
-        self._fields: dict[str, str] | None = None
+        self._fields: tuple[Callable[[Obj], dict[str, str]], dict[str, str]] | None = None
 
     def decode(self) -> Obj:
         """A fresh copy of the object."""
@@ -98,10 +98,13 @@ class Entry:
         return obj
 
     def fields(self, extract: Callable[[Obj], dict[str, str]]) -> dict[str, str]:
-        """Values of the selectable fields, extracted once."""
-        if self._fields is None:
-            self._fields = extract(self.decode())
-        return self._fields
+        """Values of the selectable fields; those of the last ``extract`` are kept.
+
+        Versions of a kind share the entry and have selectable fields of their own.
+        """
+        if self._fields is None or self._fields[0] != extract:
+            self._fields = extract, extract(self.decode())
+        return self._fields[1]
 
 
 _NO_LABELS: dict[str, str] = {}
@@ -211,8 +214,17 @@ class _Write:
 class Store:
     """All objects of one data folder. Use from one event loop only."""
 
-    def __init__(self, path: Path, *, limits: Limits | None = None, watch_limit: int = 20_000):
+    def __init__(
+        self,
+        path: Path,
+        *,
+        limits: Limits | None = None,
+        watch_limit: int = 20_000,
+        first: int = 1,
+    ) -> None:
+        """``first`` is the revision a new store begins with; what is below was never there."""
         self._path = path
+        self._first = first
         self._limits = limits or Limits()
         self._watch_limit = watch_limit
         self._tables: dict[str, _Table] = {}
@@ -276,7 +288,7 @@ class Store:
 
     def _load(self) -> None:
         meta = dict(self._db.execute("SELECT key, value FROM meta"))
-        self._floor = int(meta.get("floor", 0))
+        self._floor = int(meta.get("floor", self._first - 1))
         self.revision = max(int(meta.get("revision", 0)), self._floor)
         rows = self._db.execute(
             "SELECT rv, resource, key, deleted, create_rv, value FROM log ORDER BY rv"

@@ -12,6 +12,7 @@ import kubernetes.aio.client
 import kubernetes.aio.config
 import lightkube
 import pytest
+from kr8s._async_utils import as_sync_func
 
 
 @pytest.fixture
@@ -44,10 +45,19 @@ async def light_async(kubeconfig: str, namespace: str) -> AsyncIterator[lightkub
 
 
 @pytest.fixture
-def kr(kubeconfig: str, namespace: str) -> Any:
-    return kr8s.api(kubeconfig=kubeconfig, namespace=namespace)
+def kr(kubeconfig: str, namespace: str) -> Iterator[Any]:
+    api = kr8s.api(kubeconfig=kubeconfig, namespace=namespace)
+    yield api
+    # The library has no way to close a connection, and leaves it to the garbage collector.
+    as_sync_func(close)(api)
 
 
 @pytest.fixture
-async def kr_async(kubeconfig: str, namespace: str) -> Any:
-    return await kr8s.asyncio.api(kubeconfig=kubeconfig, namespace=namespace)
+async def kr_async(kubeconfig: str, namespace: str) -> AsyncIterator[Any]:
+    api = await kr8s.asyncio.api(kubeconfig=kubeconfig, namespace=namespace)
+    yield api
+    await close(api)
+
+
+async def close(api: Any) -> None:
+    await api._session.aclose()

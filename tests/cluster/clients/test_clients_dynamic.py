@@ -38,7 +38,9 @@ def test_any_kind(dynamic: DynamicClient, namespace: str) -> None:
     made = api.create(body=manifests.deployment(), namespace=namespace)
     assert made.spec.template.spec.containers[0].image == "example.test/web:1"
     patch = {"metadata": {"name": "web"}, "spec": {"replicas": 1}}
-    patched = api.patch(body=patch, namespace=namespace, content_type="application/merge-patch+json")
+    patched = api.patch(
+        body=patch, namespace=namespace, content_type="application/merge-patch+json"
+    )
     assert patched.spec.replicas == 1
     assert api.scale.get(name="web", namespace=namespace).spec.replicas == 1
     assert [item.metadata.name for item in api.get(namespace=namespace).items] == ["web"]

@@ -81,7 +81,9 @@ def test_wait(kr: Any, objects: Objects) -> None:
 
 
 def test_new_class(kr: Any, namespace: str, group: str) -> None:
-    widget_class = new_class("Widget", f"{group}/v1", asyncio=False, plural="widgets", scalable=True)
+    widget_class = new_class(
+        "Widget", f"{group}/v1", asyncio=False, plural="widgets", scalable=True
+    )
     made = widget_class(manifests.widget(group, size=1), api=kr)
     made.create()
     assert made.spec.colour == "red"
@@ -99,7 +101,8 @@ def test_new_class(kr: Any, namespace: str, group: str) -> None:
 def test_watch(kr: Any, objects: Objects) -> None:
     objects.create("configmaps", manifests.configmap("a", {"w": "1"}))
     seen = []
-    for kind, item in kr.watch("configmaps", label_selector="w=1"):
+    events = kr.watch("configmaps", label_selector="w=1")
+    for kind, item in events:
         seen.append((kind, item.name))
         if len(seen) == 1:
             objects.create("configmaps", manifests.configmap("b", {"w": "1"}))

@@ -49,7 +49,9 @@ def test_life_of_an_object(light: lightkube.Client) -> None:
 def test_lists_in_chunks_and_by_sets(light: lightkube.Client) -> None:
     for number in range(5):
         light.create(config_map(f"n{number}"))
-    found = [item.metadata.name for item in light.list(ConfigMap, chunk_size=2, labels={"a": ("b", "c")})]
+    found = [
+        item.metadata.name for item in light.list(ConfigMap, chunk_size=2, labels={"a": ("b", "c")})
+    ]
     assert found == [f"n{number}" for number in range(5)]
     light.deletecollection(ConfigMap)
     assert [item.metadata.name for item in light.list(ConfigMap, labels={"a": "b"})] == []
@@ -87,6 +89,7 @@ def test_scale_and_status(light: lightkube.Client) -> None:
     light.create(codecs.from_dict(manifests.deployment()))
     scale = light.get(Deployment.Scale, "web")
     scale.spec.replicas = 2
+    scale.metadata.resourceVersion = None
     assert light.replace(scale).spec.replicas == 2
     assert light.get(Deployment, "web").spec.replicas == 2
     light.create(codecs.from_dict(manifests.pod("one")))
@@ -107,6 +110,7 @@ def test_watch(light: lightkube.Client) -> None:
 
 def test_watch_from_too_long_ago(light: lightkube.Client, group: str) -> None:
     widget_class = create_namespaced_resource(group, "v1", "Widget", "widgets")
+    light.create(widget_class(metadata={"name": "w"}, spec={"size": 1}))
     with pytest.raises(ApiError) as gone:
         next(light.watch(widget_class, resource_version="1", server_timeout=20))
     assert gone.value.status.code == 410
@@ -199,7 +203,10 @@ async def test_async(light_async: lightkube.AsyncClient) -> None:
     assert patched.data == {"x": "2"}
     applied = await light_async.apply(ConfigMap(metadata=ObjectMeta(name="b"), data={"y": "1"}))
     assert applied.data == {"y": "1"}
-    names = [item.metadata.name async for item in light_async.list(ConfigMap, fields={"metadata.name": "b"})]
+    names = [
+        item.metadata.name
+        async for item in light_async.list(ConfigMap, fields={"metadata.name": "b"})
+    ]
     assert names == ["b"]
     await light_async.delete(ConfigMap, "a")
     seen = []

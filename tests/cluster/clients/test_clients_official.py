@@ -72,7 +72,9 @@ def test_apps_and_batch(official: Any, namespace: str) -> None:
         "template": {"spec": manifests.pod_template("j")["spec"] | {"restartPolicy": "Never"}},
     })  # fmt: skip
     made = batch.create_namespaced_job(namespace, job)
-    assert made.spec.selector.match_labels["batch.kubernetes.io/controller-uid"] == made.metadata.uid
+    assert (
+        made.spec.selector.match_labels["batch.kubernetes.io/controller-uid"] == made.metadata.uid
+    )
     status = {"status": {"active": 3}}
     patched = batch.patch_namespaced_job_status("j", namespace, status)
     assert patched.spec.suspend is True
@@ -191,6 +193,9 @@ def follow(core: Any, namespace: str, start: str, *, count: int) -> list[tuple[s
 
 def test_watch_from_too_long_ago(official: Any, namespace: str, group: str) -> None:
     custom = client.CustomObjectsApi(official)
+    custom.create_namespaced_custom_object(
+        group, "v1", namespace, "widgets", manifests.widget(group, size=1)
+    )
     with pytest.raises(ApiException) as gone:
         next(
             watch.Watch().stream(
@@ -204,7 +209,9 @@ def test_watch_from_too_long_ago(official: Any, namespace: str, group: str) -> N
 def test_informer(official: Any, namespace: str, objects: Objects) -> None:
     core = client.CoreV1Api(official)
     objects.create("configmaps", manifests.configmap("before", {"i": "1"}))
-    informer = SharedInformer(core.list_namespaced_config_map, namespace=namespace, label_selector="i=1")
+    informer = SharedInformer(
+        core.list_namespaced_config_map, namespace=namespace, label_selector="i=1"
+    )
     informer.start()
     try:
         eventually(lambda: informer.cache.get_by_key(f"{namespace}/before"))
@@ -239,7 +246,10 @@ def test_leader_election(official: Any, namespace: str, objects: Objects) -> Non
     assert leading.wait(30)
     second = LeaderElection(candidate(official, namespace, "second", lead, None))
     assert second.try_acquire_or_renew() in (False, None)
-    assert objects.get("coordination.k8s.io/v1", "leases", "leader")["spec"]["holderIdentity"] == "first"
+    assert (
+        objects.get("coordination.k8s.io/v1", "leases", "leader")["spec"]["holderIdentity"]
+        == "first"
+    )
     resign.set()
     assert stopped.wait(30)
     running.join(30)

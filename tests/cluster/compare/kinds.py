@@ -48,6 +48,8 @@ class Sample:
     scale: bool = False
     strategic: bool = True
     namespace: str = NAMESPACE
+    generation: bool = True
+    """False: the reference counts an empty list in place of none as a change of the spec."""
     alone: bool = False
     """Ours runs the controller of this kind itself, so only creating it can be compared."""
     base: str = "{}"
@@ -94,6 +96,11 @@ _conditions = keyed(
 )
 
 
+# Of immutable objects the reference compares empty maps with missing ones; ours has no such
+# difference. What immutable forbids otherwise is in the table of bad inputs.
+_mutable = st.just(False)
+
+
 def config_map() -> Value:
     return fields(
         data=st.dictionaries(_data_keys, rarely(texts, st.sampled_from([1, None, {}, ["x"]]))),
@@ -102,7 +109,7 @@ def config_map() -> Value:
             rarely(texts.map(_encoded), st.sampled_from(["%%%", "abc"])),
             max_size=2,
         ),
-        immutable=rarely(st.just(False), st.just(True), 12),
+        immutable=_mutable,
     )
 
 
@@ -115,7 +122,7 @@ def secret() -> Value:
             st.sampled_from(["kubernetes.io/tls", "kubernetes.io/basic-auth"]),
             10,
         ),
-        immutable=rarely(st.just(False), st.just(True), 12),
+        immutable=_mutable,
     )
 
 
@@ -529,6 +536,7 @@ SAMPLES = [
         "NetworkPolicy",
         "networkpolicies",
         network_policy,
+        generation=False,
         base='{"spec": {"podSelector": {}}}',
     ),
     Sample(

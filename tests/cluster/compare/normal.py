@@ -19,8 +19,13 @@ _REVISION = re.compile(
 )
 _ACCESS = re.compile(r"kube-api-access-[a-z0-9]{5}\b")
 # Values that the reference prints as its internal Go structs.
-_QUOTED = re.compile(r"Invalid value: \{.*\}: field is immutable", re.S)
-_CLAIM = re.compile(r"(spec is immutable after creation except resources\.requests).*", re.S)
+_QUOTED = re.compile(r"Invalid value: [\[{].*[\]}]: field is immutable", re.S)
+_DIFF = re.compile(r"\n(@@ -|  core\.).*", re.S)
+_NODE_PORT = re.compile(r"Duplicate value: 3[0-2]\d{3}\b")
+# Where the object lies in etcd.
+_STORAGE = re.compile(
+    r"StorageError: invalid object, Code: 4, Key: [^,]*, ResourceVersion: 0, AdditionalErrorMsg: "
+)
 _GO_MEMORY = re.compile(r"0x[0-9a-f]{6,}")
 _TIMES = frozenset(
     {"creationTimestamp", "deletionTimestamp", "time", "lastTransitionTime", "acceptedAt"}
@@ -37,11 +42,13 @@ class Normal:
         generated: str = "",
         messages: bool = True,
         ports: bool = True,
+        generation: bool = True,
     ) -> None:
         self._before = before or {}
         self._generated = re.compile(re.escape(generated) + "[a-z0-9]{5}\\b") if generated else None
         self._messages = messages
         self._ports = ports
+        self._generation = generation
 
     def value(self, value: Any) -> Any:
         if isinstance(value, dict):
@@ -57,6 +64,8 @@ class Normal:
     def _field(self, key: str, value: Any) -> Any:
         if key == "managedFields" and isinstance(value, list):
             return sorted((self.value(entry) for entry in value), key=_entry_key)
+        if key == "generation" and not self._generation:
+            return "any"
         if key == "resourceVersion" and isinstance(value, str):
             if not value:
                 return value
@@ -79,7 +88,9 @@ class Normal:
         out = {key: self.value(inner) for key, inner in status.items() if key != "kind"}
         details = out.get("details")
         if isinstance(details, dict) and isinstance(details.get("causes"), list):
-            details["causes"] = sorted(map(self._cause, details["causes"]), key=_sortable)
+            # Of custom objects kube-apiserver lists some causes several times.
+            causes = {_sortable(c): c for c in map(self._cause, details["causes"])}
+            details["causes"] = [causes[key] for key in sorted(causes)]
         message = out.get("message")
         if not self._messages:
             out.pop("message", None)
@@ -96,7 +107,9 @@ class Normal:
         text = _REVISION.sub("REVISION", text)
         text = _ACCESS.sub("kube-api-access-NAME", text)
         text = _QUOTED.sub("Invalid value: VALUE: field is immutable", text)
-        text = _CLAIM.sub(r"\1", text)
+        text = _DIFF.sub("", text)
+        text = _STORAGE.sub("", text)
+        text = _NODE_PORT.sub("Duplicate value: PORT", text)
         text = text.replace("Invalid value: null:", "Invalid value: {}:")
         if self._generated:
             text = self._generated.sub("GENERATED", text)

@@ -178,8 +178,10 @@ def _direct_list(
         elif chosen == 4 and gone:
             value[:] = [{"$patch": "delete", merge_key: gone[0][merge_key]}]
     elif value and not maps:
-        if chosen == 0:
-            patch[f"$deleteFromPrimitiveList/{key}"] = list(before[:1]) or value[:1]
+        gone = [v for v in before if v not in value]
+        # Adding and deleting the same value in one patch depends on the order of Go's maps.
+        if chosen == 0 and gone:
+            patch[f"$deleteFromPrimitiveList/{key}"] = gone[:1]
         elif chosen == 1:
             both = list(dict.fromkeys([*map(str, value), *map(str, before)]))
             if all(isinstance(v, str) for v in [*value, *before]):

@@ -7,7 +7,7 @@ import base64
 import pytest
 import yaml
 
-from tests.cluster.helm.conftest import Helm
+from tests.cluster.helm.runner import Helm
 from tests.cluster.objects import Objects, contains, eventually
 
 
@@ -141,7 +141,9 @@ def test_dry_runs(helm: Helm, web: str, objects: Objects) -> None:
     assert "STATUS: pending-install" in said and "kind: Deployment" in said
     assert objects.names("apps/v1", "deployments") == set()
     helm("install", "r", web)
-    assert "greeting: \"dry\"" in helm("upgrade", "r", web, "--set", "greeting=dry", "--dry-run=server")
+    assert 'greeting: "dry"' in helm(
+        "upgrade", "r", web, "--set", "greeting=dry", "--dry-run=server"
+    )
     assert greeting(objects) == "hello"
 
 

@@ -50,12 +50,18 @@ def test_can_i_of_the_admin(kubectl: Kubectl) -> None:
 def test_can_i_of_others(kubectl: Kubectl, reader: str) -> None:
     allowed(kubectl, "list", "pods", f"--as={reader}")
     assert kubectl("auth", "can-i", "get", "pods/one", f"--as={reader}").out == "yes\n"
-    assert kubectl("auth", "can-i", "get", "pods", "--subresource=log", f"--as={reader}", code=1).out == "no\n"
-    assert kubectl("auth", "can-i", "delete", "pods", f"--as={reader}", code=1).out == "no\n"
-    assert kubectl("auth", "can-i", "list", "pods", f"--as={reader}", "-n", "default", code=1).out == "no\n"
-    assert kubectl("auth", "can-i", "list", "pods", "--as=ann", "--as-group=system:masters").out == (
-        "yes\n"
+    assert (
+        kubectl("auth", "can-i", "get", "pods", "--subresource=log", f"--as={reader}", code=1).out
+        == "no\n"
     )
+    assert kubectl("auth", "can-i", "delete", "pods", f"--as={reader}", code=1).out == "no\n"
+    assert (
+        kubectl("auth", "can-i", "list", "pods", f"--as={reader}", "-n", "default", code=1).out
+        == "no\n"
+    )
+    assert kubectl(
+        "auth", "can-i", "list", "pods", "--as=ann", "--as-group=system:masters"
+    ).out == ("yes\n")
     assert kubectl("auth", "can-i", "get", "/healthz", "--as=ann").out == "yes\n"
 
 
@@ -94,7 +100,13 @@ def test_forbidden(kubectl: Kubectl, reader: str) -> None:
 
 def test_tokens(kubectl: Kubectl, objects: Objects, reader: str, tmp_path: Path) -> None:
     allowed(kubectl, "list", "pods", f"--as={reader}")
-    token = kubectl("create", "token", "reader", "--duration=20m", "--audience=https://kubernetes.default.svc.cluster.local").out.strip()
+    token = kubectl(
+        "create",
+        "token",
+        "reader",
+        "--duration=20m",
+        "--audience=https://kubernetes.default.svc.cluster.local",
+    ).out.strip()
     claims = json.loads(base64.urlsafe_b64decode(token.split(".")[1] + "=="))
     assert claims["sub"] == reader and claims["exp"] - claims["iat"] == 1200
     config = yaml.safe_load(Path(kubectl.kubeconfig).read_text())
@@ -124,7 +136,9 @@ def test_tokens_of_an_account_that_is_gone(kubectl: Kubectl, objects: Objects) -
 def test_tokens_bound_to_a_pod(kubectl: Kubectl, objects: Objects) -> None:
     pod = objects.create("pods", manifests.pod("one"))
     uid = pod["metadata"]["uid"]
-    token = kubectl("create", "token", "default", "--bound-object-kind=Pod", "--bound-object-name=one").out
+    token = kubectl(
+        "create", "token", "default", "--bound-object-kind=Pod", "--bound-object-name=one"
+    ).out
     claims = json.loads(base64.urlsafe_b64decode(token.split(".")[1] + "=="))
     assert claims["kubernetes.io"]["pod"] == {"name": "one", "uid": uid}
     assert claims["aud"] == ["https://kubernetes.default.svc.cluster.local"]
@@ -159,8 +173,13 @@ def test_nobody_gives_more_than_they_have(kubectl: Kubectl, reader: str) -> None
     kubectl("create", "role", "editor", "--verb=create", "--resource=roles")
     kubectl("create", "rolebinding", "editor", "--role=editor", "--user=ann")
     allowed(kubectl, "create", "roles", "--as=ann")
-    refused = kubectl.fails("create", "role", "more", "--verb=get", "--resource=secrets", "--as=ann")
-    assert 'user "ann" (groups=["system:authenticated"]) is attempting to grant RBAC permissions' in refused
+    refused = kubectl.fails(
+        "create", "role", "more", "--verb=get", "--resource=secrets", "--as=ann"
+    )
+    assert (
+        'user "ann" (groups=["system:authenticated"]) is attempting to grant RBAC permissions'
+        in refused
+    )
     assert '{APIGroups:[""], Resources:["secrets"], Verbs:["get"]}' in refused
 
 

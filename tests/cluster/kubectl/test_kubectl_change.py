@@ -58,16 +58,14 @@ def test_json_patch(kubectl: Kubectl, objects: Objects, settings: Obj) -> None:
     assert stored["data"] == {"x": "9", "w": "2"}
     assert stored["metadata"]["labels"] == {"a": "1", "b/c": "d"}
     refused = kubectl.fails("patch", "cm", "settings", "--type=json", "-p", json.dumps(steps[:1]))
-    assert "the server rejected our request due to an error in our request" in refused or (
-        "testing value /data/x failed" in refused
-    )
+    assert "the server rejected our request due to an error in our request" in refused
 
 
 def test_patches_refused(kubectl: Kubectl, settings: Obj, web: Obj) -> None:
-    refused = kubectl.fails("patch", "cm", "settings", "--type=json", "-p", '[{"op":"remove","path":"/data/none"}]')
-    assert "the server rejected our request due to an error in our request" in refused or (
-        "nonexistent key" in refused
+    refused = kubectl.fails(
+        "patch", "cm", "settings", "--type=json", "-p", '[{"op":"remove","path":"/data/none"}]'
     )
+    assert "the server rejected our request due to an error in our request" in refused
     refused = kubectl.fails("patch", "deploy", "web", "-p", '{"spec":{"replicas":-1}}')
     assert "spec.replicas: Invalid value: -1: must be greater than or equal to 0" in refused
     assert '(NotFound): configmaps "none" not found' in kubectl.fails(
@@ -101,7 +99,9 @@ def test_edit(kubectl: Kubectl, objects: Objects, settings: Obj, web: Obj) -> No
 
 
 def test_edit_that_is_refused(kubectl: Kubectl, objects: Objects, web: Obj) -> None:
-    refused = kubectl("edit", "deploy", "web", env={"KUBE_EDITOR": "sed -i s/replicas:.0/replicas:\\ -5/"}, code=1)
+    refused = kubectl(
+        "edit", "deploy", "web", env={"KUBE_EDITOR": "sed -i s/replicas:.0/replicas:\\ -5/"}, code=1
+    )
     assert 'error: deployments.apps "web" is invalid' in refused.err
     assert objects.get("apps/v1", "deployments", "web")["spec"]["replicas"] == 0
 
@@ -112,7 +112,9 @@ def test_set_image_env_resources(kubectl: Kubectl, objects: Objects, web: Obj) -
     kubectl("set", "env", "deployment/web", "A=1", "B=2")
     assert kubectl("set", "env", "deployment/web", "A-").out == "deployment.apps/web env updated\n"
     assert kubectl("set", "env", "deployment/web", "--list").lines[-1] == "B=2"
-    said = kubectl("set", "resources", "deployment/web", "--limits=cpu=1500m,memory=1Gi", "--requests=cpu=0.5")
+    said = kubectl(
+        "set", "resources", "deployment/web", "--limits=cpu=1500m,memory=1Gi", "--requests=cpu=0.5"
+    )
     assert said.out == "deployment.apps/web resource requirements updated\n"
     assert contains(
         container(objects),
@@ -201,11 +203,20 @@ def test_replace_by_force(kubectl: Kubectl, objects: Objects, settings: Obj) -> 
     assert stored["metadata"]["uid"] != settings["metadata"]["uid"]
 
 
-def test_replace_of_a_subresource(kubectl: Kubectl, objects: Objects, web: Obj) -> None:
+def test_replace_of_subresources(kubectl: Kubectl, objects: Objects, web: Obj) -> None:
+    pod = objects.create("pods", manifests.pod("one"))
+    pod["status"]["phase"] = "Failed"
+    pod["spec"]["containers"][0]["image"] = "example.test/other:1"
+    said = kubectl("replace", "--subresource=status", "-f", "-", stdin=pod)
+    assert said.out == "pod/one replaced\n"
+    stored = objects.get("v1", "pods", "one")
+    assert stored["status"]["phase"] == "Failed"
+    assert stored["spec"]["containers"][0]["image"] == "example.test/web:1"
     scale = kubectl.json("get", "deploy", "web", "--subresource=scale")
     scale["spec"] = {"replicas": 3}
-    kubectl("replace", "--subresource=scale", "-f", "-", stdin=objects.get("apps/v1", "deployments", "web") | scale, code=1)
-    kubectl("replace", "--raw", objects.path("apps/v1", "deployments", "web") + "/scale", "-f", "-", stdin=scale)
+    del scale["metadata"]["resourceVersion"]
+    path = objects.path("apps/v1", "deployments", "web") + "/scale"
+    kubectl("replace", "--raw", path, "-f", "-", stdin=scale)
     assert objects.get("apps/v1", "deployments", "web")["spec"]["replicas"] == 3
 
 
@@ -293,7 +304,9 @@ def test_taint_and_cordon(admin: Kubectl, cluster: Objects, unique: str) -> None
         cluster.delete("v1", "nodes", name)
 
 
-def test_drain_evicts_pods(kubectl: Kubectl, objects: Objects, cluster: Objects, unique: str) -> None:
+def test_drain_evicts_pods(
+    kubectl: Kubectl, objects: Objects, cluster: Objects, unique: str
+) -> None:
     name = f"n-{unique}"
     cluster.create("nodes", manifests.obj("v1", "Node", name))
     try:

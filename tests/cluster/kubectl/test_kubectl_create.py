@@ -151,7 +151,10 @@ NAMESPACED = {
                 "completionMode": "NonIndexed",
                 "suspend": False,
                 "template": {
-                    "spec": {"restartPolicy": "Never", "containers": [{"command": ["train", "--fast"]}]}
+                    "spec": {
+                        "restartPolicy": "Never",
+                        "containers": [{"command": ["train", "--fast"]}],
+                    }
                 },
             }
         },
@@ -299,9 +302,7 @@ def test_create(kubectl: Kubectl, objects: Objects, case: Case) -> None:
 
 
 @pytest.mark.parametrize("case", CLUSTER.values(), ids=CLUSTER.keys())
-def test_create_of_the_cluster(
-    admin: Kubectl, cluster: Objects, unique: str, case: Case
-) -> None:
+def test_create_of_the_cluster(admin: Kubectl, cluster: Objects, unique: str, case: Case) -> None:
     def named(text: Any) -> Any:
         if isinstance(text, dict):
             return {key: named(value) for key, value in text.items()}
@@ -326,7 +327,9 @@ def test_services_get_addresses_and_node_ports(kubectl: Kubectl, objects: Object
     assert inner["clusterIP"] != outer["clusterIP"] and inner["ipFamilies"] == ["IPv4"]
     assert 30000 <= outer["ports"][0]["nodePort"] <= 32767
     taken = str(outer["ports"][0]["nodePort"])
-    refused = kubectl.fails("create", "service", "nodeport", "b", "--tcp=80", f"--node-port={taken}")
+    refused = kubectl.fails(
+        "create", "service", "nodeport", "b", "--tcp=80", f"--node-port={taken}"
+    )
     assert "provided port is already allocated" in refused
 
 
@@ -336,7 +339,13 @@ def test_files_become_configmaps_and_secrets(
     (tmp_path / "text").write_text("hello")
     (tmp_path / "bytes").write_bytes(b"\xff\xfe")
     (tmp_path / "env").write_text("A=1\nB=2\n")
-    kubectl("create", "configmap", "files", f"--from-file={tmp_path}/text", f"--from-file=raw={tmp_path}/bytes")
+    kubectl(
+        "create",
+        "configmap",
+        "files",
+        f"--from-file={tmp_path}/text",
+        f"--from-file=raw={tmp_path}/bytes",
+    )
     stored = objects.get("v1", "configmaps", "files")
     assert stored["data"] == {"text": "hello"} and stored["binaryData"] == {"raw": "//4="}
     kubectl("create", "secret", "generic", "env", f"--from-env-file={tmp_path}/env")
@@ -389,7 +398,9 @@ def test_run_dry_on_the_client_asks_for_nothing(kubectl: Kubectl, objects: Objec
 
 
 def test_expose(kubectl: Kubectl, objects: Objects) -> None:
-    kubectl("create", "deployment", "web", "--image=example.test/a:1", "--replicas=0", "--port=8080")
+    kubectl(
+        "create", "deployment", "web", "--image=example.test/a:1", "--replicas=0", "--port=8080"
+    )
     said = kubectl("expose", "deployment", "web", "--port=80", "--target-port=8080", "--name=front")
     assert said.out == "service/front exposed\n"
     spec = objects.get("v1", "services", "front")["spec"]
@@ -422,7 +433,10 @@ REFUSED = {
         "cronjob a --image=i --schedule=never",
         "spec.schedule: Invalid value",
     ),
-    "a binding that names no role": ("rolebinding a --user=u", "exactly one of clusterrole or role"),
+    "a binding that names no role": (
+        "rolebinding a --user=u",
+        "exactly one of clusterrole or role",
+    ),
     "a quota that is none": ("quota a --hard=cpu=lots", "quantities must match"),
     "a label value too long": (
         "deployment " + "x" * 64 + " --image=i",

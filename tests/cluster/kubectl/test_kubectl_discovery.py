@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import re
+import urllib.request
 
 import pytest
-import urllib.request
 
 from tests.cluster import manifests
 from tests.cluster.kubectl.runner import Kubectl
@@ -76,8 +76,9 @@ EXPLAINED = {
         "  jobTemplate\t<JobTemplateSpec> -required-"]),
     "version": (["hpa", "--api-version=autoscaling/v1"], ["VERSION:    v1",
         "  spec\t<HorizontalPodAutoscalerSpec>"]),
-    "recursive": (["job.spec.template.spec", "--recursive"], ["  containers\t<[]Container> -required-",
-        "    env\t<[]EnvVar>", "        configMapKeyRef\t<ConfigMapKeySelector>",
+    "recursive": (["job.spec.template.spec", "--recursive"], [
+        "  containers\t<[]Container> -required-", "    env\t<[]EnvVar>",
+        "        configMapKeyRef\t<ConfigMapKeySelector>",
         "          key\t<string> -required-"]),
 }  # fmt: skip
 
@@ -105,7 +106,9 @@ def test_describe(kubectl: Kubectl, objects: Objects) -> None:
     said = kubectl("describe", "deployment", "web").out
     assert re.search(r"^Name: +web$", said, re.MULTILINE)
     assert re.search(r"^Selector: +app=web$", said, re.MULTILINE)
-    assert re.search(r"^RollingUpdateStrategy: +25% max unavailable, 25% max surge$", said, re.MULTILINE)
+    assert re.search(
+        r"^RollingUpdateStrategy: +25% max unavailable, 25% max surge$", said, re.MULTILINE
+    )
     objects.create("configmaps", manifests.configmap("a", x="1"))
     said = kubectl("describe", "cm/a").out
     assert "x:\n----\n1\n" in said

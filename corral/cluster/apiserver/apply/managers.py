@@ -132,6 +132,14 @@ def _decode_time(text: str) -> str:
     return moment.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
+def distinct(entries: list[Obj]) -> list[Obj]:
+    """Entries of different owners; writes through a scale may leave two of one, the last counts."""
+    if len(entries) < 2:
+        return entries
+    owners = {identity(entry): entry for entry in entries}
+    return entries if len(owners) == len(entries) else list(owners.values())
+
+
 def of_served_versions(entries: list[Obj], versions: Collection[str] | None) -> list[Obj]:
     """Entries of versions that are no longer served mean nothing any more and are dropped."""
     if versions is None or all(e["apiVersion"] in versions for e in entries):

@@ -115,7 +115,7 @@ def _entries_of(
     """Who owns what before the apply; an object nobody tracked gets one owner for everything."""
     if live is None:
         return []
-    entries = live.get("metadata", {}).get("managedFields") or []
+    entries = managers.distinct(live.get("metadata", {}).get("managedFields") or [])
     if entries:
         return reconciled(schema, managers.of_served_versions(entries, versions))
     changed, _ = compare(schema.root, schema.zero, live)

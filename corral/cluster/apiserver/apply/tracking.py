@@ -47,7 +47,7 @@ def track_update(
     metadata = new.setdefault("metadata", {})
     sent = metadata.pop("managedFields", None)
     stored: list[Obj] = (live or {}).get("metadata", {}).get("managedFields") or []
-    before = stored if subresource else _choose(sent, stored)
+    before = managers.distinct(stored if subresource else _choose(sent, stored))
     if not before and live is not None:
         return
     owner = (manager or "unknown", "Update", api_version, subresource)

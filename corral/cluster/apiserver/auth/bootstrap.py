@@ -191,9 +191,10 @@ def system_objects(
     *,
     target_port: int = 6443,
     service_ip: str = "10.96.0.1",
+    service_cidr: str = "10.96.0.0/16",
     advertise_address: str | None = None,
 ) -> list[Obj]:
-    """Namespaces, priority classes, the ``kubernetes`` Service and the CA ConfigMaps.
+    """Namespaces, priority classes, the ``kubernetes`` Service, its range and the CA ConfigMaps.
 
     With ``advertise_address`` also the endpoints of that Service.
     """
@@ -211,6 +212,12 @@ def system_objects(
             "Used for system critical pods that must not be moved from their current node.",
         ),
         _kubernetes_service(service_ip, target_port),
+        {
+            "apiVersion": "networking.k8s.io/v1",
+            "kind": "ServiceCIDR",
+            "metadata": {"name": "kubernetes"},
+            "spec": {"cidrs": [service_cidr]},
+        },
     ]
     if advertise_address is not None:
         objects += _kubernetes_endpoints(advertise_address, target_port)

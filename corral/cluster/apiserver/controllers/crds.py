@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Protocol
-
 from corral.cluster.apiserver import errors as say
 from corral.cluster.apiserver.controllers.access import Access
 from corral.cluster.apiserver.controllers.queue import KeyedQueue
@@ -19,12 +17,6 @@ from corral.kube.types import Obj
 TABLE = "apiextensions.k8s.io/customresourcedefinitions"
 VERBS = ("get", "patch", "update")
 RECHECK = 0.1
-
-
-class OnChange(Protocol):
-    """Told when a definition is served anew or no longer."""
-
-    def __call__(self, table: str) -> None: ...
 
 
 class LeavingKind(CustomKind):

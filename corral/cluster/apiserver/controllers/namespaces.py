@@ -11,6 +11,7 @@ from corral.kube.types import Obj
 TABLE = "/namespaces"
 ACCOUNTS = "/serviceaccounts"
 CONFIG_MAPS = "/configmaps"
+PODS = "/pods"
 ROOT_CA = "kube-root-ca.crt"
 RECHECK = 0.2
 """Seconds between looks at a namespace whose content does not go away yet."""
@@ -81,25 +82,38 @@ class Namespaces:
             self._queue.add(namespace)
 
     async def _empty(self, name: str) -> None:
+        """Delete all content, pods first: what they use stays until they are gone."""
         remaining: dict[str, int] = {}
         held: dict[str, int] = {}
+        if await self._clear(PODS, name, {}, {}):
+            await self._report(name, {}, {})
+            self._queue.add_after(name, RECHECK)
+            return
         for table in self._store.resources():
-            kind = self._access.kind(table)
-            if kind is None or not kind.info.namespaced:
-                continue
-            for entry in list(self._store.scan(table, f"{name}/")):
-                if not entry.deleting:
-                    await self._remove(table, name, entry.name)
-            what = f"{kind.info.plural}.{kind.info.group}"
-            for entry in self._store.scan(table, f"{name}/"):
-                remaining[what] = remaining.get(what, 0) + 1
-                for finalizer in entry.decode()["metadata"].get("finalizers") or ():
-                    held[finalizer] = held.get(finalizer, 0) + 1
+            await self._clear(table, name, remaining, held)
         await self._report(name, remaining, held)
         if remaining:
             self._queue.add_after(name, RECHECK)
         else:
             await self._finalize(name)
+
+    async def _clear(
+        self, table: str, name: str, remaining: dict[str, int], held: dict[str, int]
+    ) -> int:
+        """Delete what a table has of the namespace; counts what does not go away yet."""
+        kind = self._access.kind(table)
+        if kind is None or not kind.info.namespaced:
+            return 0
+        for entry in list(self._store.scan(table, f"{name}/")):
+            if not entry.deleting:
+                await self._remove(table, name, entry.name)
+        left = list(self._store.scan(table, f"{name}/"))
+        if left:
+            remaining[f"{kind.info.plural}.{kind.info.group}"] = len(left)
+        for entry in left:
+            for finalizer in entry.decode()["metadata"].get("finalizers") or ():
+                held[finalizer] = held.get(finalizer, 0) + 1
+        return len(left)
 
     async def _remove(self, table: str, namespace: str, name: str) -> None:
         try:

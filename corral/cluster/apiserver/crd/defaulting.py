@@ -17,12 +17,12 @@ Defaulter = Callable[[Any], None]
 _COMPOUND = (dict, list)
 
 
-def compile_defaulting(schema: Obj) -> Defaulter | None:
-    """The defaulter of a node; None for scalars."""
+def compile_defaulting(schema: Obj, *, drop: bool = True) -> Defaulter | None:
+    """The defaulter of a node; None for scalars. ``drop`` False keeps nulls without a default."""
     if schema.get("type") == "array" or "items" in schema:
-        return _list(schema)
+        return _list(schema, drop)
     if schema.get("properties") or isinstance(schema.get("additionalProperties"), dict):
-        return _object(schema)
+        return _object(schema, drop)
     return None
 
 
@@ -32,13 +32,13 @@ def _copier(value: Any) -> Callable[[], Any]:
     return lambda: value
 
 
-def _object(schema: Obj) -> Defaulter:
+def _object(schema: Obj, drop: bool) -> Defaulter:
     props: Obj = schema.get("properties") or {}
     defaults = {n: _copier(s["default"]) for n, s in props.items() if s.get("default") is not None}
-    children = {n: compile_defaulting(s) for n, s in props.items()}
+    children = {n: compile_defaulting(s, drop=drop) for n, s in props.items()}
     strict = {n for n, s in props.items() if not s.get("nullable")}
     more = schema.get("additionalProperties")
-    extra = compile_defaulting(more) if isinstance(more, dict) else None
+    extra = compile_defaulting(more, drop=drop) if isinstance(more, dict) else None
     extra_strict = isinstance(more, dict) and not more.get("nullable")
     extra_default = more.get("default") if isinstance(more, dict) else None
 
@@ -46,10 +46,10 @@ def _object(schema: Obj) -> Defaulter:
         for name in [n for n, item in value.items() if item is None]:
             known = name in children
             if name in strict or (not known and extra_strict):
-                if known or extra_default is None:
-                    del value[name]
-                else:
+                if not known and extra_default is not None:
                     value[name] = deepcopy(extra_default)
+                elif drop or name in defaults:
+                    del value[name]
 
     def default(value: Any) -> None:
         if type(value) is not dict:
@@ -68,11 +68,11 @@ def _object(schema: Obj) -> Defaulter:
     return default
 
 
-def _list(schema: Obj) -> Defaulter | None:
+def _list(schema: Obj, drop: bool) -> Defaulter | None:
     item = schema.get("items")
     if not isinstance(item, dict):
         return None
-    inner = compile_defaulting(item)
+    inner = compile_defaulting(item, drop=drop)
     fallback = item.get("default")
     replace = fallback is not None and not item.get("nullable")
     if inner is None and not replace:

@@ -6,7 +6,7 @@ object they are given, everything else leaves it alone.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
 from functools import cached_property
 from time import monotonic
@@ -114,8 +114,27 @@ class CompiledVersion:
         if self._default is not None:
             self._default(obj)
 
-    def validate(self, obj: Obj, old: Obj | None, *, status: bool = False) -> list[FieldError]:
-        """Everything wrong with an object; ``status`` for writes to the status subresource."""
+    @cached_property
+    def _default_applied(self) -> Any:
+        return compile_defaulting(self.schema, drop=False)
+
+    def default_applied(self, obj: Obj) -> None:
+        """The same after an apply, which keeps nulls: they are the client's to answer for."""
+        if self._default_applied is not None:
+            self._default_applied(obj)
+
+    def validate(
+        self,
+        obj: Obj,
+        old: Obj | None,
+        *,
+        status: bool = False,
+        earlier: Sequence[FieldError] = (),
+    ) -> list[FieldError]:
+        """Everything wrong with an object; ``status`` for writes to the status subresource.
+
+        ``earlier`` are problems found before, which may keep the rules from running.
+        """
         before: Any = MISSING if old is None else old
         out: Errors = []
         if status and old is not None:
@@ -129,7 +148,7 @@ class CompiledVersion:
         if self._lists is not None:
             self._validate_lists(obj, old, out)
         if self._rules is not None:
-            if any(problem.type in _BLOCKING for problem in out):
+            if any(problem.type in _BLOCKING for problem in (*earlier, *out)):
                 out.append(invalid_value(NO_PATH, None, _NOT_CHECKED))
             else:
                 self._rules(obj, before, "", None, out, monotonic() + SECONDS_PER_OBJECT)

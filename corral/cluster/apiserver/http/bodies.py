@@ -43,13 +43,10 @@ def report_problems(kind: Kind, problems: list[str], context: Context) -> None:
     if not problems:
         return
     if context.field_validation == "Strict":
-        listed = ", ".join(problems)
         info = kind.info
         raise errors.BadRequest(
-            f"strict decoding error: {listed}"
-            if info.custom
-            else f'{info.kind} in version "{info.version}" cannot be handled as a {info.kind}: '
-            f"strict decoding error: {listed}"
+            f'{info.kind} in version "{info.version}" cannot be handled as a {info.kind}: '
+            f"strict decoding error: {', '.join(problems)}"
         )
     for text in problems:
         context.warn(text)

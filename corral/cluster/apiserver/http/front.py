@@ -136,7 +136,12 @@ class Front:
         kind = self._verbs.registry.kind_of(info.group, info.version, info.resource)
         if kind is None:
             return self._unknown(info)
-        response = await self._run(request, info, kind, user)
+        try:
+            response = await self._run(request, info, kind, user)
+        except errors.ApiError:
+            if kind.deprecation:
+                request["warnings"] = [kind.deprecation, *request.get("warnings", ())]
+            raise
         if kind.deprecation and not response.prepared:
             warn(response, kind.deprecation)
         return response

@@ -33,13 +33,13 @@ _PLAIN = Output()
 
 
 @lru_cache(512)
-def output(accept: str, *, streaming: bool = False) -> Output:
-    """Choose from an Accept header. Raises NotAcceptable."""
+def output(accept: str, *, streaming: bool = False, table: bool = True) -> Output:
+    """Choose from an Accept header; ``table``: whether there is one. Raises NotAcceptable."""
     if not accept or accept == JSON:
         return _PLAIN
     for clause in accept.split(","):
         found = _clause(clause)
-        if found is not None:
+        if found is not None and (table or found.shape != "table"):
             return found
     raise errors.NotAcceptable(
         f"only the following media types are accepted: {ACCEPTED}"

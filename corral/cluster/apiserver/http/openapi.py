@@ -94,7 +94,7 @@ class OpenApi:
             for group, versions in self._catalog.groups().items():
                 for version in versions:
                     part = self._build(group, version)
-                    schemas |= part["components"]["schemas"]
+                    schemas |= part["components"].get("schemas") or {}
                     paths |= part["paths"]
             document = openapi_v2.document(_VERSION, paths, schemas)
             cache["v2.pb"] = openapi_v2.encode(document)
@@ -112,12 +112,14 @@ class OpenApi:
             for path, methods in _paths(root, info):
                 paths[path] = {
                     method: _operation(info, method, name, path=path) for method in methods
-                } | {"parameters": _path_parameters(path)}
+                }
+                if parameters := _path_parameters(path):
+                    paths[path]["parameters"] = parameters
         return {
             "openapi": "3.0.0",
             "info": {"title": "Kubernetes", "version": _VERSION},
             "paths": paths,
-            "components": {"schemas": schemas},
+            "components": {"schemas": schemas} if schemas else {},
         }
 
     def _add_schema(self, info: ResourceInfo, schemas: Obj) -> str | None:
@@ -130,6 +132,7 @@ class OpenApi:
             schemas[name] = _to_v3(published)
             self._add_builtin(_OBJECT_META, schemas)
             self._add_builtin(_LIST_META, schemas)
+            self._add_builtin(_STATUS, schemas)
             schemas[f"{name}List"] = _custom_list(info, name)
             return name
         found = schema.definition_name(info.group, info.version, info.kind)

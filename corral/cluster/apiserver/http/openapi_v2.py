@@ -43,11 +43,19 @@ def document(version: str, paths: Obj, schemas: Obj) -> Obj:
             for path, item in paths.items()
         },
         "definitions": {
-            name: known.get(name) or to_v2_schema(published) for name, published in schemas.items()
+            name: known.get(name) or _definition(published) for name, published in schemas.items()
         },
         "securityDefinitions": {"BearerToken": _BEARER},
         "security": [{"BearerToken": []}],
     }
+
+
+def _definition(published: Obj) -> Obj:
+    """A definition of a custom kind; one that is open at the root says nothing of its parts."""
+    if not published.get(_UNKNOWN_KEPT):
+        return to_v2_schema(published)
+    extensions = ("x-kubernetes-group-version-kind", "x-kubernetes-selectable-fields")
+    return {"type": "object"} | {k: published[k] for k in extensions if k in published}
 
 
 def to_v2_operation(operation: Obj) -> Obj:

@@ -63,26 +63,16 @@ def _patched(
         problems += duplicates(body)
     if patch_type == STRATEGIC:
         return kind.strategic(live, body)
-    return apply_merge_patch(live, body)
-
-
-def patch_plain(live: Obj, body: bytes, patch_type: str) -> Obj:
-    """JSON patch or merge patch; strategic counts as merge where there is no schema for it."""
-    if patch_type == JSON_PATCH:
-        return apply_json_patch(live, body)
-    return apply_merge_patch(live, body)
+    return apply_merge_patch(live, body, strict=problems is not None)
 
 
 def _restored(kind: Kind, patched: Obj, problems: list[str], context: Context, body: bytes) -> Obj:
     """The same for a strategic patch, which has ways of its own to read and to refuse."""
-    info = kind.info
-    message = wire.message_for(info.group, info.version, info.kind)
-    assert message is not None, info
     strict = context.field_validation != "Ignore"
     try:
         obj, found = kind.decode(patched, strict=strict)
     except errors.BadRequest as err:
-        why = wire.restore_error(message, patched)
+        why = _restore_error(kind, patched, err)
         if why is not None:
             raise _refused(go_format(parse(body)), why) from err
         obj, found = kind.decode(wire.whole_numbers(patched), strict=strict)
@@ -128,9 +118,10 @@ def _applier(
     wire.parse_patch(body, problems=repeated)
 
     def change(live: Obj | None) -> Obj:
+        config = wire.parse_patch(body)
         merged = kind.apply(
             live,
-            wire.parse_patch(body),
+            config,
             manager=context.manager,
             now=now(),
             force=context.force,
@@ -140,24 +131,32 @@ def _applier(
             raise errors.BadRequest(f"error strict decoding patch: {repeated[0]}")
         for text in repeated if context.field_validation == "Warn" else ():
             context.warn(text)
-        merged = _converted(kind, merged)
-        kind.default(merged)
+        merged = _converted(kind, merged, config)
+        kind.default_applied(merged)
         return merged
 
     return change
 
 
-def _converted(kind: Kind, merged: Obj) -> Obj:
+def _converted(kind: Kind, merged: Obj, config: Obj) -> Obj:
     """What applying made, as an object of its kind; ApiError (500) where it cannot be one."""
     try:
         return kind.normalise(merged)
     except errors.BadRequest as err:
-        why = err.message.partition(f" cannot be handled as a {kind.info.kind}: ")[2]
-        meta = merged.get("metadata") or {}
-        version = kind.info.api_version
-        gvk = f"{version if '/' in version else '/' + version}, Kind={kind.info.kind}"
+        why = _restore_error(kind, merged, err)
+        if why is None:
+            return kind.normalise(wire.whole_numbers(merged))
+        meta, info = config.get("metadata") or {}, kind.info
+        version = info.api_version if info.group else f"/{info.version}"
+        gvk = f"{version}, Kind={info.kind}"
         raise errors.ApiError(
             f"failed to convert new object ({meta.get('namespace', '')}/{meta.get('name', '')}; "
-            f"{gvk}) to proper version: unable to convert unstructured object to {gvk}: "
-            f"{why or err.message}"
+            f"{gvk}) to proper version: unable to convert unstructured object to {gvk}: {why}"
         ) from err
+
+
+def _restore_error(kind: Kind, obj: Obj, err: errors.BadRequest) -> str | None:
+    """Why an object cannot be restored from what a merge left; None when it can after all."""
+    info = kind.info
+    message = None if info.custom else wire.message_for(info.group, info.version, info.kind)
+    return err.message if message is None else wire.restore_error(message, obj)

@@ -84,7 +84,8 @@ def _through(info: RequestInfo, kind: Kind, change: Change, track: _Track) -> Ch
         meta["managedFields"] = owned
         if not owned:
             del meta["managedFields"]
-        meta["resourceVersion"] = new["metadata"].get("resourceVersion", "")
+        if new["metadata"].get("resourceVersion"):
+            meta["resourceVersion"] = new["metadata"]["resourceVersion"]
         return live
 
     return through

@@ -84,7 +84,7 @@ class Special:
         self, request: web.BaseRequest, group: str, version: str, kind: str
     ) -> tuple[Obj, negotiate.Output]:
         """An object of a kind that is not stored, from a body in any form."""
-        out = negotiate.output(request.headers.get("Accept", ""))
+        out = negotiate.output(request.headers.get("Accept", ""), table=False)
         media = negotiate.body_media(request)
         body = await negotiate.read_body(request)
         message = wire.message_for(group, version, kind)
@@ -123,6 +123,13 @@ class Special:
         self, request: web.BaseRequest, info: RequestInfo, user: UserInfo
     ) -> web.Response:
         wanted, out = await self._read(request, "authentication.k8s.io", "v1", "TokenRequest")
+        registry = self._verbs.registry
+        accounts = registry.kind_of("", "v1", "serviceaccounts")
+        assert accounts is not None
+        review = AdmissionRequest(
+            "CREATE", accounts, info.namespace, info.name, wanted, None, Context(user), "token"
+        )
+        await registry.admission.validate(review)
         done = token_request(
             wanted, info.namespace, info.name, issuer=self._issuer, lookup=self._lookup
         )

@@ -19,7 +19,13 @@ from corral.cluster.apiserver.registry.core import Registry
 from corral.cluster.apiserver.registry.delete import Deleter
 from corral.cluster.apiserver.registry.kind import Kind
 from corral.cluster.apiserver.registry.read import Reader, list_options, matcher
-from corral.cluster.apiserver.registry.write import Change, Writer, check_name, check_namespace
+from corral.cluster.apiserver.registry.write import (
+    Change,
+    Writer,
+    check_name,
+    check_namespace,
+    check_uid,
+)
 from corral.cluster.apiserver.requests import Context, RequestInfo
 from corral.kube import errors
 from corral.kube.types import Obj
@@ -137,7 +143,10 @@ class Verbs:
 
         def sent(live: Obj | None) -> Obj:
             """The object as sent; a second try decodes it anew, for the first one changed it."""
-            return decoded.pop() if decoded else decode_object(kind, body, media, context)
+            obj = decoded.pop() if decoded else decode_object(kind, body, media, context)
+            if live is not None:
+                check_uid(kind, obj, live)
+            return obj
 
         done, created = await self.writer.update(
             kind,
@@ -232,6 +241,8 @@ class Verbs:
         out = negotiate.output(request.headers.get("Accept", ""))
         options = await self._delete_options(request)
         context = Context(user, dry_run=bool(options.get("dryRun")))
+        for text in kind.delete_warnings(options):
+            context.warn(text)
         obj, gone = await self.deleter.delete(
             kind, info.namespace, info.name, context=context, options=options
         )
@@ -251,6 +262,8 @@ class Verbs:
         selection = list_options(kind, request.query, watch=False)
         options = await self._delete_options(request)
         context = Context(user, dry_run=bool(options.get("dryRun")))
+        for text in kind.delete_warnings(options):
+            context.warn(text)
         found = await self.deleter.delete_collection(
             kind,
             info.namespace,

@@ -69,6 +69,9 @@ def _operations(body: bytes, problems: list[str] | None) -> list[Obj | None]:
     if found is None:
         return []
     if not isinstance(found, list):
+        if problems is None:
+            target = "Go value of type jsonpatch.Patch"
+            raise BadRequest(f"json: cannot unmarshal {json_type(found)} into {target}")
         raise _undecodable(found, "Go value of type []handlers.jsonPatchOp")
     for at, operation in enumerate(found):
         if operation is None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from corral.cluster.apiserver.patch.body import parse
+from corral.cluster.apiserver.patch.body import parse, reject_as_document
 from corral.cluster.apiserver.patch.goformat import json_type
 from corral.kube.errors import BadRequest
 from corral.kube.types import Obj
@@ -16,14 +16,19 @@ from corral.kube.types import Obj
 __all__ = ["apply_merge_patch"]
 
 
-def apply_merge_patch(doc: Obj, body: bytes) -> Obj:
+def apply_merge_patch(doc: Obj, body: bytes, *, strict: bool = True) -> Obj:
     """Merge a patch into ``doc``, which is changed and returned.
+
+    ``strict`` only says how a patch that is no object is refused.
 
     Raises:
         BadRequest: the body is not a JSON object.
+        Invalid: it is a list, which would take the object's place.
     """
     patch = parse(body)
-    if patch is None:
+    if not strict and isinstance(patch, list):
+        reject_as_document(_without_nulls(patch))
+    if patch is None or not (strict or isinstance(patch, dict)):
         raise BadRequest("Invalid JSON Patch")
     if not isinstance(patch, dict):
         raise BadRequest(

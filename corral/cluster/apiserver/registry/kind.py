@@ -46,6 +46,10 @@ class Kind(ABC):
     @abstractmethod
     def default(self, obj: Obj) -> None: ...
 
+    def default_applied(self, obj: Obj) -> None:
+        """The defaults of an object that an apply made."""
+        self.default(obj)
+
     def to_storage(self, obj: Obj) -> Obj:
         """Convert from this version to the stored one."""
         obj["apiVersion"] = self.storage_version
@@ -137,6 +141,10 @@ class Kind(ABC):
 
     def default_propagation(self) -> str:
         return "Background"
+
+    def delete_warnings(self, options: Obj) -> list[str]:
+        """What to say about a delete with these options."""
+        return []
 
     def start_delete(self, obj: Obj, now: str) -> None:  # noqa: B027 -- most kinds mark nothing
         """Mark what else must show that a delete has begun (a phase, a condition)."""

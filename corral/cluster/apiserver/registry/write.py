@@ -189,7 +189,7 @@ class Writer:
         problems = kind.validate_update(new, old, subresource)
         if problems:
             raise say.invalid(info.group, info.kind, entry.name, problems)
-        if not subresource:
+        if subresource in ("", "scale"):
             for text in kind.warnings(new, old):
                 context.warn(text)
         request.object, request.old = new, old
@@ -233,18 +233,22 @@ def check_name(obj: Obj, name: str) -> None:
         )
 
 
+def check_uid(kind: Kind, obj: Obj, live: Obj) -> None:
+    """A whole object that names a uid is meant for that object only."""
+    uid, own = obj["metadata"].get("uid"), live["metadata"]["uid"]
+    if uid and uid != own:
+        raise say.conflict(
+            kind.info.group,
+            kind.info.plural,
+            live["metadata"]["name"],
+            f"Precondition failed: UID in precondition: {uid}, UID in object meta: {own}",
+        )
+
+
 def check_version(kind: Kind, new: Obj, entry: Entry) -> None:
-    """Optimistic concurrency: a named resource version or uid must be the current one."""
+    """Optimistic concurrency: a named resource version must be the current one."""
     info = kind.info
     meta = new["metadata"]
-    uid = meta.get("uid")
-    if uid and uid != entry.uid:
-        raise say.conflict(
-            info.group,
-            info.plural,
-            entry.name,
-            f"Precondition failed: UID in precondition: {uid}, UID in object meta: {entry.uid}",
-        )
     version = meta.get("resourceVersion")
     if not version or version == "0":
         if not kind.allow_unconditional_update:

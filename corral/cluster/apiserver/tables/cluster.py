@@ -163,6 +163,17 @@ def _definition(obj: Obj, now: datetime) -> list[Any]:
     ]
 
 
+def _api_service(obj: Obj, now: datetime) -> list[Any]:
+    service, state = (obj.get("spec") or {}).get("service"), "Unknown"
+    for condition in (obj.get("status") or {}).get("conditions") or ():
+        if condition["type"] == "Available":
+            state, reason = condition["status"], condition.get("reason")
+            state = f"{state} ({reason})" if reason and state != "True" else state
+            break
+    where = f"{service.get('namespace', '')}/{service.get('name', '')}" if service else "Local"
+    return [obj["metadata"].get("name", ""), where, state, born(obj, now)]
+
+
 def _node_metrics(obj: Obj, now: datetime) -> list[Any]:
     return _metrics(obj, [obj.get("usage") or {}])
 
@@ -200,6 +211,7 @@ ROWS: dict[tuple[str, str], Row] = {
     ("admissionregistration.k8s.io", "MutatingWebhookConfiguration"): _webhooks,
     ("admissionregistration.k8s.io", "ValidatingWebhookConfiguration"): _webhooks,
     ("apiextensions.k8s.io", "CustomResourceDefinition"): _definition,
+    ("apiregistration.k8s.io", "APIService"): _api_service,
     ("metrics.k8s.io", "NodeMetrics"): _node_metrics,
     ("metrics.k8s.io", "PodMetrics"): _pod_metrics,
 }

@@ -3,7 +3,7 @@
 A kind's head names its groups (``-`` is the core group), the kind, and the package of definitions
 its columns are documented in. Its columns follow, separated by semicolons::
 
-    [+]NAME[:TYPE[/FORMAT]][ = [PACKAGE.]DEFINITION.FIELD]
+    [+]NAME[:TYPE[/FORMAT]][ = [PACKAGE.]DEFINITION.FIELD | = "DESCRIPTION"]
 
 ``+`` marks a column of the wide output. A column is a string unless it says otherwise. ``Name``,
 ``Age`` and ``Created At`` are documented by the metadata; a column without a field has no
@@ -159,6 +159,9 @@ Name; Webhooks:integer; Age
 Name; Webhooks:integer; Age
 ## apiextensions.k8s.io CustomResourceDefinition -
 Name; Scope; Versions; Created At:date; +Group; +Kind; +ShortNames; +Established:boolean
+## apiregistration.k8s.io APIService -
+Name; Service = "The reference to the service that hosts this API endpoint.";
+Available = "Whether this service is available."; Age
 ## metrics.k8s.io NodeMetrics -
 Name; cpu:string/quantity; memory:string/quantity; Window:string/duration
 ## metrics.k8s.io PodMetrics -
@@ -211,6 +214,8 @@ def _documented(field: str, package: str) -> str:
     """What the definitions say of a field."""
     if not field:
         return ""
+    if field.startswith('"'):
+        return field.strip('"')
     owner, _, name = field.rpartition(".")
     owner = owner if "." in owner else f"{package}.{owner}"
     root = "io.k8s.apimachinery.pkg.apis" if owner.startswith("meta.") else "io.k8s.api"

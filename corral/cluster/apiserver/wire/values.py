@@ -72,7 +72,10 @@ def from_unix(seconds: int, nanos: int, *, micro: bool) -> str | None:
         raise ValueError("timestamp out of range") from None
     if moment == _ZERO:
         return None
-    return f"{moment:%Y-%m-%dT%H:%M:%S.%fZ}" if micro else f"{moment:%Y-%m-%dT%H:%M:%SZ}"
+    # %Y does not fill up the years before 1000.
+    if micro:
+        return f"{moment:%Y-%m-%dT%H:%M:%S.%fZ}".rjust(27, "0")
+    return f"{moment:%Y-%m-%dT%H:%M:%SZ}".rjust(20, "0")
 
 
 _Refuse = Callable[[str, str], ValueError]

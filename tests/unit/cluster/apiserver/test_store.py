@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from corral.cluster.apiserver import store as store_module
 from corral.cluster.apiserver.store import (
     ADDED,
     DELETED,
@@ -27,6 +28,11 @@ from corral.kube.types import Obj
 
 TABLE = "/things"
 Opener = Callable[..., Awaitable[Store]]
+
+
+@pytest.fixture(autouse=True)
+def count_from_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(store_module, "FIRST_REVISION", 1, raising=False)
 
 
 @pytest.fixture

@@ -23,6 +23,12 @@ def _webhook(webhook: Obj) -> None:
     _scopes(webhook.get("rules"))
 
 
+def api_service(obj: Obj) -> None:
+    service = (obj.get("spec") or {}).get("service")
+    if service is not None:
+        service.setdefault("port", 443)
+
+
 def _match(criteria: Obj) -> None:
     criteria.setdefault("matchPolicy", "Equivalent")
     criteria.setdefault("namespaceSelector", {})
@@ -182,6 +188,7 @@ def _device_request(request: Obj) -> None:
 
 
 DEFAULTS = {
+    ("apiregistration.k8s.io", "v1", "APIService"): api_service,
     (_ADMISSION, "v1", "ValidatingWebhookConfiguration"): validating_webhooks,
     (_ADMISSION, "v1", "MutatingWebhookConfiguration"): mutating_webhooks,
     (_ADMISSION, "v1", "ValidatingAdmissionPolicy"): admission_policy,

@@ -101,7 +101,8 @@ def _probe(probe: Obj) -> None:
     if "httpGet" in probe:
         _http_get(probe["httpGet"])
     if "grpc" in probe:
-        probe["grpc"].setdefault("service", "")
+        grpc = probe["grpc"]
+        grpc["service"] = grpc.get("service") or ""
 
 
 def _http_get(action: Obj) -> None:

@@ -318,6 +318,13 @@ STRATEGIES: list[Strategy] = [
     ),
     Strategy(group=_NETWORK, kind="ServiceCIDR", initial_status={}, status_metadata="reset"),
     Strategy(group=_NETWORK, kind="IPAddress"),
+    Strategy(
+        group="apiregistration.k8s.io",
+        kind="APIService",
+        initial_status={},
+        status_metadata="reset",
+        allow_unconditional_update=False,
+    ),
     RuntimeClassStrategy(
         group="node.k8s.io",
         kind="RuntimeClass",

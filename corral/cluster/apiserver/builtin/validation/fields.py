@@ -48,7 +48,7 @@ __all__ = [
 Errors: TypeAlias = list[FieldError]
 IMMUTABLE = "field is immutable"
 NEGATIVE = "must be greater than or equal to 0"
-_EMPTY = (dict, list, type(None))
+_EMPTY = (list, type(None))
 
 
 def int_of(value: Any) -> int:
@@ -88,7 +88,10 @@ def one_of(
 
 
 def same(a: Any, b: Any) -> bool:
-    """Semantic equality: nothing, null and an empty list or map are the same thing."""
+    """Semantic equality of normal forms: nothing, null and an empty list are the same thing.
+
+    An empty map is left out of a normal form, so ``{}`` is a struct that is there.
+    """
     if a is b or a == b:
         return True
     if not a and not b:

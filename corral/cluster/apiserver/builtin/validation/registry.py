@@ -10,6 +10,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from corral.cluster.apiserver.builtin.validation import (
+    api_services,
     autoscaling,
     basics,
     claims,
@@ -197,6 +198,10 @@ _OTHERS = {
         cluster_kinds.validate_signing_request_status, name=name_any, namespaced=False),
     ("node.k8s.io", "RuntimeClass"): Rules(
         cluster_kinds.validate_runtime_class, cluster_kinds.validate_runtime_class_update,
+        namespaced=False, kube_finalizers=False),
+    ("apiregistration.k8s.io", "APIService"): Rules(
+        api_services.validate_api_service, _again(api_services.validate_api_service),
+        api_services.validate_api_service_status, name=name_is_path_segment,
         namespaced=False, kube_finalizers=False),
     ("flowcontrol.apiserver.k8s.io", "FlowSchema"): Rules(namespaced=False),
     ("flowcontrol.apiserver.k8s.io", "PriorityLevelConfiguration"): Rules(namespaced=False),

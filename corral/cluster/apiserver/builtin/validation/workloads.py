@@ -207,6 +207,11 @@ def _with_claim_volumes(spec: Obj) -> Obj:
 
 
 def validate_stateful_set(errs: Errors, obj: Obj, version: str) -> None:
+    _check_stateful_set(errs, obj, fresh=True)
+
+
+def _check_stateful_set(errs: Errors, obj: Obj, *, fresh: bool) -> None:
+    """What is wrong; the claims of one that is not fresh cannot change and are not looked at."""
     spec = obj.get("spec") or {}
     policy = spec.get("podManagementPolicy") or ""
     if not policy:
@@ -222,7 +227,7 @@ def validate_stateful_set(errs: Errors, obj: Obj, version: str) -> None:
             if value not in ("Retain", "Delete"):
                 where = f"spec.persistentVolumeClaimRetentionPolicy.{name}"
                 errs.append(not_supported(where, value, ("Retain", "Delete")))
-    for i, template in enumerate(spec.get("volumeClaimTemplates") or ()):
+    for i, template in enumerate(spec.get("volumeClaimTemplates") or () if fresh else ()):
         check_claim_spec(errs, template.get("spec") or {}, f"spec.volumeClaimTemplates[{i}].spec")
     non_negative(errs, spec, "spec", "replicas", "minReadySeconds")
     non_negative(errs, spec.get("ordinals") or {}, "spec.ordinals", "start")
@@ -246,7 +251,7 @@ def _check_set_template(errs: Errors, spec: Obj) -> None:
 
 
 def validate_stateful_set_update(errs: Errors, new: Obj, old: Obj, version: str) -> None:
-    validate_stateful_set(errs, new, version)
+    _check_stateful_set(errs, new, fresh=False)
     after, before = new.get("spec") or {}, old.get("spec") or {}
     _fixed_selector(errs, new, old)
     name = "volumeClaimTemplates"

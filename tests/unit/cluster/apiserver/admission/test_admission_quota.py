@@ -274,9 +274,12 @@ def test_names_of_a_table(table, name, yes):
 
 async def settled(world, name, expected):
     """Wait until a quota shows this usage."""
+    changed = asyncio.Event()
+    world.store.listen(lambda event: changed.set())
     async with asyncio.timeout(5):
         while world.stored("ResourceQuota", name).get("status", {}).get("used") != expected:
-            await asyncio.sleep(0)
+            await changed.wait()
+            changed.clear()
 
 
 async def test_usage_follows_the_store(charged, pod):
