@@ -243,6 +243,15 @@ async def test_options_that_contradict(
     assert caught.value.message.startswith("ListOptions.meta.k8s.io ")
 
 
+async def test_too_old_version_is_gone(maps: Maps, backend: Backend) -> None:
+    if backend.name == "real":
+        pytest.skip("a young etcd has forgotten nothing yet")
+    with pytest.raises(errors.Gone) as caught:
+        await maps.take(1, resource_version="1")
+    assert caught.value.message.startswith("too old resource version: 1 (")
+    assert caught.value.status["reason"] == "Expired"
+
+
 @pytest.mark.parametrize("version", ["nonsense", "-1"])
 async def test_version_that_is_none(maps: Maps, version: str) -> None:
     with pytest.raises(errors.ApiError) as caught:

@@ -41,11 +41,13 @@ class RequestInfo:
 
 
 def parse(method: str, raw_path: str, *, watch: bool = False) -> RequestInfo:
-    """Split a path as Kubernetes does. Raises BadRequest for paths that try tricks."""
+    """Split a path as Kubernetes does. Raises NotFound or BadRequest for paths that try tricks."""
     path = unquote(raw_path)
     parts = path.strip("/").split("/") if path.strip("/") else []
-    if any(p in (".", "..") for p in parts) or "\x00" in path:
+    if "\x00" in path:
         raise errors.BadRequest(f"the path {path!r} is not clean")
+    if any(p in (".", "..") for p in parts):
+        raise errors.NotFound("the server could not find the requested resource")
     verb = _VERBS.get(method, "")
     plain = RequestInfo(path, method.lower())
     if len(parts) >= 2 and parts[0] == "api":

@@ -8,6 +8,7 @@ import ssl
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from ipaddress import ip_network
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -103,7 +104,8 @@ class ApiServer:
         """Open the store, make what is missing, listen. Raises StoreError, OSError."""
         self.store.open()
         self.store.listen(self._on_event)
-        self.pki = pki.ensure_pki(self.config.data_dir / "pki", hosts=self.config.hosts)
+        hosts = [*self.config.hosts, self.service_ip]
+        self.pki = pki.ensure_pki(self.config.data_dir / "pki", hosts=hosts)
         self._assemble()
         for table, kind in RBAC_TABLES.items():
             for entry in self.store.scan(table):
@@ -251,7 +253,9 @@ class ApiServer:
     async def _bootstrap(self) -> None:
         """Create the objects every cluster has, where they are missing."""
         objects = (
-            bootstrap.system_objects(self.pki.ca.cert.decode(), target_port=self.port)
+            bootstrap.system_objects(
+                self.pki.ca.cert.decode(), target_port=self.port, service_ip=self.service_ip
+            )
             + bootstrap.bootstrap_objects()
         )
         context = Context(SYSTEM, manager="kube-apiserver")
@@ -285,6 +289,11 @@ class ApiServer:
             cert=self.pki.admin.cert,
             key=self.pki.admin.key,
         )
+
+    @property
+    def service_ip(self) -> str:
+        """The address of the server's own service: the first of the range."""
+        return str(ip_network(self.config.service_cidr)[1])
 
     @property
     def kubeconfig(self) -> Path:

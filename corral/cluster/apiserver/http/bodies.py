@@ -20,22 +20,27 @@ def decode_object(kind: Kind, body: bytes, media: str, context: Context) -> Obj:
     """
     info = kind.info
     strict = context.field_validation != "Ignore"
+    message = None if info.custom else wire.message_for(info.group, info.version, info.kind)
+    problems: list[str] = []
     if media == negotiate.PROTOBUF:
-        message = None if info.custom else wire.message_for(info.group, info.version, info.kind)
         if message is None:
             raise errors.UnsupportedMediaType(
                 "the body of the request was in an unknown format - accepted media types include: "
                 "application/json, application/yaml"
             )
         obj = wire.decode_protobuf(body, message)
-        problems: list[str] = []
     else:
-        sent = wire.parse_yaml(body) if media == negotiate.YAML else body
-        obj, problems = kind.decode(sent, strict=strict)
+        sent = wire.parse_yaml(body, message, problems=problems) if _is_yaml(media) else body
+        obj, found = kind.decode(sent, strict=strict)
+        problems = problems + found if strict else []
     check_type(obj, info.api_version, info.kind)
     report_problems(kind, problems, context)
     kind.default(obj)
     return obj
+
+
+def _is_yaml(media: str) -> bool:
+    return media == negotiate.YAML
 
 
 def report_problems(kind: Kind, problems: list[str], context: Context) -> None:
@@ -49,7 +54,8 @@ def report_problems(kind: Kind, problems: list[str], context: Context) -> None:
             f"strict decoding error: {', '.join(problems)}"
         )
     for text in problems:
-        context.warn(text)
+        for line in text.removeprefix(wire.REPEATED_KEYS).splitlines():
+            context.warn(line.strip())
 
 
 def check_type(obj: Obj, api_version: str, kind: str) -> None:

@@ -78,7 +78,7 @@ def encode(out: Output, body: bytes) -> bytes:
     if out.media == YAML:
         text: str = yaml.dump(orjson.loads(body), Dumper=_DUMPER, sort_keys=True)
         return text.encode()
-    return body
+    return body + b"\n" if out.media == JSON else body
 
 
 _PEOPLE = ("curl", "Wget", "Mozilla/5.0")

@@ -128,7 +128,9 @@ def _applier(
             subresource=subresource,
         )
         if repeated and context.field_validation == "Strict":
-            raise errors.BadRequest(f"error strict decoding patch: {repeated[0]}")
+            raise errors.BadRequest(
+                f"error strict decoding patch: error converting YAML to JSON: {repeated[0]}"
+            )
         for text in repeated if context.field_validation == "Warn" else ():
             context.warn(text)
         merged = _converted(kind, merged, config)

@@ -93,7 +93,7 @@ def _through(info: RequestInfo, kind: Kind, change: Change, track: _Track) -> Ch
 
 def _check(info: RequestInfo, kind: Kind, scale: Obj, live: Obj) -> None:
     replicas = (scale.get("spec") or {}).get("replicas", 0)
-    if replicas < 0:
+    if replicas < 0 and not kind.info.custom:  # custom kinds say so themselves
         problem = say.invalid_value("spec.replicas", replicas, "must be greater than or equal to 0")
         raise say.invalid("autoscaling", "Scale", info.name, [problem])
     uid, own = scale["metadata"].get("uid"), live["metadata"]["uid"]

@@ -149,7 +149,7 @@ class System:
     def _open(self, request: web.BaseRequest, path: str) -> web.Response:
         if path == "openapi/v2":
             if "proto-openapi" in request.headers.get("Accept", ""):
-                out = negotiate.Output(content_type=openapi_v2.PROTOBUF)
+                out = negotiate.Output(openapi_v2.PROTOBUF, content_type=openapi_v2.PROTOBUF)
                 return answer(out, self._openapi.v2(protobuf=True))
             return answer(negotiate.Output(), self._openapi.v2(protobuf=False))
         if path == "openapi/v3":

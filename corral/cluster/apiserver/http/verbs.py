@@ -84,7 +84,7 @@ class Verbs:
         await response.prepare(request)
         for piece in pieces:
             await response.write(piece)
-        await response.write_eof()
+        await response.write_eof(b"\n")
         return response
 
     async def watch(
@@ -171,6 +171,8 @@ class Verbs:
             raise errors.UnsupportedMediaType(
                 "the body of the request was in an unknown format - accepted media types "
                 f"include: {', '.join(allowed)}"
+                if kind.info.custom
+                else "415: Unsupported Media Type"
             )
         body = await negotiate.read_body(request)
         context = write_context(request, user, "PatchOptions", patch_type=patch_type)

@@ -158,6 +158,10 @@ class Kind(ABC):
 
     # -- selecting and scaling --------------------------------------------------------------
 
+    def unknown_field(self, name: str) -> str:
+        """The refusal of a field selector by a field that cannot be selected by."""
+        return f"field label not supported: {name}"
+
     def fields(self, obj: Obj) -> dict[str, str]:
         meta = obj.get("metadata") or {}
         return {

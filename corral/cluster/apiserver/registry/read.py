@@ -66,13 +66,13 @@ def list_options(kind: Kind, query: Mapping[str, str], *, watch: bool) -> ListOp
     try:
         labels = parse_labels(query.get("labelSelector", ""))
     except SelectorError as err:
-        raise errors.BadRequest(f"unable to parse label selector: {err}") from err
+        raise errors.BadRequest(str(err)) from err
     options = ListOptions(
         labels=labels,
         fields=_field_selector(kind, query.get("fieldSelector", "")),
         version=query.get("resourceVersion", ""),
         match=query.get("resourceVersionMatch", ""),
-        limit=_integer(query, "limit") or 0,
+        limit=max(_integer(query, "limit") or 0, 0),
         token=query.get("continue", ""),
         watch=watch,
         bookmarks=_flag(query, "allowWatchBookmarks") or False,
@@ -88,7 +88,7 @@ def list_options(kind: Kind, query: Mapping[str, str], *, watch: bool) -> ListOp
 def _field_selector(kind: Kind, text: str) -> Selector:
     def known(name: str) -> str:
         if name not in kind.field_names:
-            raise SelectorError(f"field label not supported: {name}")
+            raise SelectorError(kind.unknown_field(name))
         return name
 
     try:

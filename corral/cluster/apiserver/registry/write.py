@@ -138,6 +138,7 @@ class Writer:
                 obj = change(None)
                 check_namespace(kind, namespace, obj)
                 check_name(obj, name)
+                check_no_uid(kind, obj, name)
                 obj["metadata"].pop("resourceVersion", None)
                 made = await self._create(
                     kind, namespace, obj, context, options or {}, tracked=not track
@@ -245,6 +246,17 @@ def check_uid(kind: Kind, obj: Obj, live: Obj) -> None:
         )
 
 
+def check_no_uid(kind: Kind, obj: Obj, name: str) -> None:
+    """Who names a uid means an object that is there."""
+    uid = obj["metadata"].get("uid")
+    if uid:
+        why = (
+            f"uid mismatch: the provided object specified uid {uid}, and no existing object was "
+            "found"
+        )
+        raise say.conflict(kind.info.group, kind.info.plural, name, why)
+
+
 def check_version(kind: Kind, new: Obj, entry: Entry) -> None:
     """Optimistic concurrency: a named resource version must be the current one."""
     info = kind.info
@@ -258,12 +270,7 @@ def check_version(kind: Kind, new: Obj, entry: Entry) -> None:
             raise say.invalid(info.group, info.plural, entry.name, [problem])
     elif version != str(entry.rv):
         if not version.isdigit():
-            problem = say.invalid_value(
-                "resourceVersion",
-                version,
-                f'strconv.ParseUint: parsing "{version}": invalid syntax',
-            )
-            raise say.invalid(info.group, info.kind, entry.name, [problem])
+            raise errors.ApiError(f'strconv.ParseUint: parsing "{version}": invalid syntax')
         raise say.conflict(info.group, info.plural, entry.name)
 
 

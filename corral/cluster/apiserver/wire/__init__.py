@@ -11,10 +11,11 @@ from corral.cluster.apiserver.wire.protobuf import MAGIC, decode_protobuf
 from corral.cluster.apiserver.wire.restore import restore_error, whole_numbers
 from corral.cluster.apiserver.wire.stored import emptied
 from corral.cluster.apiserver.wire.types import Field, Message, Type, message, message_for
-from corral.cluster.apiserver.wire.yaml_body import parse_patch, parse_yaml
+from corral.cluster.apiserver.wire.yaml_body import REPEATED_KEYS, parse_patch, parse_yaml
 
 __all__ = [
     "MAGIC",
+    "REPEATED_KEYS",
     "Decoded",
     "Field",
     "Message",

@@ -40,6 +40,8 @@ _DATE = re.compile(
     r"[0-9]{4}-[0-9]{1,2}-[0-9]{1,2}([Tt ][0-9]{1,2}:[0-9]{1,2}:[0-9]{1,2}(\.[0-9]+)?\S*)?"
 )
 _MERGE = object()
+REPEATED_KEYS = "yaml: unmarshal errors:\n"
+"""How the list of keys that stand twice begins."""
 
 
 class _Refused(Exception):
@@ -97,7 +99,7 @@ def _document(body: bytes, problems: list[str] | None) -> Any:
     builder = _Builder()
     value = builder.document(yaml.parse(body, Loader=_LOADER))
     if builder.repeated and problems is not None:
-        problems.append("yaml: unmarshal errors:\n" + "\n".join(builder.repeated))
+        problems.append(REPEATED_KEYS + "\n".join(builder.repeated))
     return value
 
 

@@ -10,7 +10,6 @@ from pathlib import Path
 
 import pytest
 
-from corral.cluster.apiserver import store as store_module
 from corral.cluster.apiserver.store import (
     ADDED,
     DELETED,
@@ -28,11 +27,6 @@ from corral.kube.types import Obj
 
 TABLE = "/things"
 Opener = Callable[..., Awaitable[Store]]
-
-
-@pytest.fixture(autouse=True)
-def count_from_one(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(store_module, "FIRST_REVISION", 1, raising=False)
 
 
 @pytest.fixture
@@ -315,6 +309,20 @@ async def test_damaged_folder_is_refused_and_released(open_store: Opener, tmp_pa
     for _ in range(2):  # the second time the folder must not be "in use"
         with pytest.raises(StoreError, match="cannot read the database"):
             Store(tmp_path).open()
+
+
+async def test_a_new_store_can_have_a_past_nobody_knows(open_store: Opener) -> None:
+    """Clients that ask from version 1 on hear that it is gone, as on any cluster."""
+    store = await open_store(first=101)
+    assert store.revision == 100
+    assert (await put(store, "a")).rv == 101
+    assert told(store.watch(TABLE, 100).drain()) == [(ADDED, 101)]
+    with pytest.raises(Compacted):
+        store.watch(TABLE, 1)
+    await store.close()
+    again = await open_store(first=101)
+    assert told(again.watch(TABLE, 100).drain()) == [(ADDED, 101)]
+    assert (await put(again, "b")).rv == 102
 
 
 async def test_folder_is_private(open_store: Opener, tmp_path: Path) -> None:

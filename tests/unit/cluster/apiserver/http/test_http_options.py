@@ -11,6 +11,8 @@ from corral.cluster.apiserver.requests import Context
 from corral.kube import errors
 from corral.kube.types import Obj
 
+pytestmark = pytest.mark.filterwarnings("ignore:It is recommended to use web.RequestKey")
+
 ANN = UserInfo("ann")
 APPLY = "application/apply-patch+yaml"
 

@@ -9,7 +9,6 @@ from pathlib import Path
 
 import pytest
 
-from corral.cluster.apiserver import store as store_module
 from corral.cluster.apiserver.auth.users import UserInfo
 from corral.cluster.apiserver.kinds import Kinds
 from corral.cluster.apiserver.registry.core import AdmissionRequest, Registry
@@ -83,8 +82,7 @@ class RegistryWorld:
 
 
 @pytest.fixture
-async def world(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[RegistryWorld]:
-    monkeypatch.setattr(store_module, "FIRST_REVISION", 1, raising=False)
+async def world(tmp_path: Path) -> AsyncIterator[RegistryWorld]:
     store = Store(tmp_path)
     store.open()
     yield RegistryWorld(store)
