@@ -61,4 +61,4 @@ def test_refused(accept: str) -> None:
 def test_yaml_is_encoded() -> None:
     body = encode(Output("application/yaml"), b'{"b":[1,"2"],"a":{"c":null}}')
     assert body == b"a:\n  c: null\nb:\n- 1\n- '2'\n"
-    assert encode(Output(), b'{"a":1}') == b'{"a":1}'
+    assert encode(Output(), b'{"a":1}') == b'{"a":1}\n'
