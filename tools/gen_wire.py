@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
-"""Write corral/cluster/apiserver/wire/types.json from the Go types of Kubernetes.
+"""Write wire/types.json and enums.json of corral/cluster/apiserver from Kubernetes' Go types.
 
 The struct tags of the Go API types hold every fact of the wire: the JSON name, whether zero values
 are left out, the Go type, and the protobuf field number. This reads them out of the module sources
-(no Go program is run except ``go env``/``go list`` to find them) and writes one compact file:
+(no Go program is run except ``go env`` to find them) and writes one compact file:
 
     messages  {"apps/v1.Deployment": [[name, number, flags, type], ...]}   fields in struct order
     named     {"core/v1.PullPolicy": "string"}                             other named types
@@ -13,7 +13,12 @@ are left out, the Go type, and the protobuf field number. This reads them out of
 ``flags``: 1 omitempty, 2 omitzero, 4 embedded (then ``name`` is the Go name). ``type`` is written
 as in Go, packages in full: ``*int32``, ``[]core/v1.Container``, ``map[string]resource.Quantity``.
 
-Usage: python tools/gen_wire.py [--modules DIR] [--version v0.X.Y] [--output FILE]
+A second file holds the values of the fields whose type is marked ``+enum``, by the names that
+OpenAPI has for them; of a list or map they are the values of its items:
+
+    {"io.k8s.api.core.v1.PodSpec": {"restartPolicy": ["Always", "Never", "OnFailure"]}}
+
+Usage: python tools/gen_wire.py [--modules DIR] [--version v0.X.Y] [--output FILE] [--enums FILE]
 where DIR holds k8s.io/api@VERSION and its sister modules (default: the Go module cache).
 """
 
@@ -28,7 +33,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
-OUTPUT = Path(__file__).parent.parent / "corral/cluster/apiserver/wire/types.json"
+SERVER = Path(__file__).parent.parent / "corral/cluster/apiserver"
+OUTPUT = SERVER / "wire/types.json"
+ENUMS = SERVER / "enums.json"
 MODULES = ("api", "apimachinery", "apiextensions-apiserver", "kube-aggregator", "metrics")
 # Import path → the short name of the package in the output, for everything outside k8s.io/api.
 PACKAGES = {
@@ -58,6 +65,11 @@ _NAMED = re.compile(r"^(?:type )?\s*(\w+) (=\s*)?([\w.\[\]*]+)$", re.M)
 _FIELD = re.compile(r"^\s*(?:(\w+)\s+)?([\w.\[\]*]+)\s*(?:`([^`]*)`)?\s*$")
 _TAG = re.compile(r'(\w+):"([^"]*)"')
 _IMPORT = re.compile(r'^\s*(?:import )?(?:(\w+) )?"([\w./-]+)"$', re.M)
+_ENUM = re.compile(r"((?:^//[^\n]*\n)+)type (\w+) string$", re.M)
+# ``Name Type = "value"``, ``Name = Type("value")``, and another constant in the value's place.
+_CONSTANT = re.compile(
+    r'^(?:const|\t)\s*(\w+)(?:\s+(\w+)\s*=\s*|\s*=\s*(\w+)\()("[^"]*"|[\w.]+)\)?\s*$', re.M
+)
 _GROUP = re.compile(r'GroupName\s*=\s*"([^"]*)"')
 _BASE = {
     "string", "bool", "int", "int32", "int64", "uint8", "uint32", "uint64", "float32", "float64",
@@ -70,10 +82,15 @@ class Package:
     """The types of one Go package, with every type name written in full."""
 
     key: str
+    definitions: str
+    """What the names of its OpenAPI definitions start with."""
     group: str | None = None
     structs: dict[str, list[list[object]]] = field(default_factory=dict)
     named: dict[str, str] = field(default_factory=dict)
     proto: set[str] = field(default_factory=set)
+    enums: set[str] = field(default_factory=set)
+    constants: dict[str, tuple[str, str]] = field(default_factory=dict)
+    """Type and value of the constants; the value is a quoted string or a constant's full name."""
 
 
 def packages(root: Path, version: str) -> Iterator[tuple[str, Path]]:
@@ -92,13 +109,17 @@ def key_of(import_path: str) -> str:
 
 
 def read_package(import_path: str, folder: Path) -> Package:
-    package = Package(key_of(import_path))
+    definitions = "io.k8s." + import_path.removeprefix("k8s.io/").replace("/", ".")
+    package = Package(key_of(import_path), definitions)
     for file in sorted(folder.glob("*.go")):
         if re.search(r"^zz_|_test\.go$|generated|_fuzz\.go$|^fieldsv1_string\.go$", file.name):
             continue
         text = file.read_text()
         if match := _GROUP.search(text):
             package.group = match.group(1)
+        package.enums |= {
+            n for doc, n in _ENUM.findall(text) if re.search(r"^// ?\+enum$", doc, re.M)
+        }
         read_file(package, _COMMENT.sub("", text))
     proto = folder / "generated.proto"
     if proto.is_file():
@@ -117,6 +138,9 @@ def read_file(package: Package, text: str) -> None:
     for line in re.findall(r"^type [^\n{]*$", text, re.M):
         if match := _NAMED.match(line):
             package.named[match.group(1)] = full_type(package.key, imports, match.group(3))
+    for name, declared, converted, value in _CONSTANT.findall(text):
+        value = value if value[0] == '"' else full_type(package.key, imports, value)
+        package.constants[name] = declared or converted, value
 
 
 def read_field(key: str, imports: dict[str, str], line: str) -> list[object] | None:
@@ -186,17 +210,56 @@ def collect(found: list[Package]) -> dict[str, object]:
     }
 
 
+def enum_values(found: list[Package]) -> dict[str, list[str]]:
+    """The values of every type that is marked as an enum, and of its aliases."""
+    constants = {f"{p.key}.{n}": value for p in found for n, (_, value) in p.constants.items()}
+    values: dict[str, set[str]] = {f"{p.key}.{n}": set() for p in found for n in p.enums}
+    for p in found:
+        for type_name, value in p.constants.values():
+            if (enum := values.get(f"{p.key}.{type_name}")) is not None:
+                enum.add(json.loads(constants.get(value, value)))
+    aliases = {f"{p.key}.{n}": t for p in found for n, t in p.named.items() if t in values}
+    values |= {name: values[target] for name, target in aliases.items()}
+    return {name: sorted(enum) for name, enum in values.items()}
+
+
+def collect_enums(
+    found: list[Package], messages: dict[str, list[list[object]]]
+) -> dict[str, object]:
+    """The values of every field of an enum type in ``messages``, by definition and field."""
+    values = enum_values(found)
+
+    def fields(name: str) -> Iterator[tuple[str, list[str]]]:
+        for json_name, _, flags, go_type in messages.get(name, ()):
+            item = re.sub(r"^(?:\*|\[\]|map\[[^\]]*\])+", "", str(go_type))
+            if isinstance(flags, int) and flags & EMBEDDED:
+                yield from fields(item)
+            elif item in values:
+                yield str(json_name), values[item]
+
+    enums = {
+        f"{p.definitions}.{name}": dict(sorted(fields(f"{p.key}.{name}")))
+        for p in found
+        for name in p.structs
+    }
+    return {name: by_field for name, by_field in sorted(enums.items()) if by_field}
+
+
+def rows(entries: dict[str, object]) -> str:
+    return ",\n".join(
+        f"{json.dumps(k)}:{json.dumps(v, separators=(',', ':'))}" for k, v in entries.items()
+    )
+
+
 def write(data: dict[str, object], output: Path) -> None:
     """One line per entry: small enough to load fast, and still readable as a diff."""
     lines = ["{"]
     for section, entries in data.items():
         lines.append(f'"{section}":' + ("{" if isinstance(entries, dict) else "["))
         if isinstance(entries, dict):
-            rows = [f"{json.dumps(k)}:{json.dumps(v, separators=(',', ':'))}" for k, v in
-                    entries.items()]  # fmt: skip
+            lines.append(rows(entries))
         else:
-            rows = [json.dumps(v) for v in entries]  # type: ignore[attr-defined]
-        lines.append(",\n".join(rows))
+            lines.append(",\n".join(json.dumps(v) for v in entries))  # type: ignore[attr-defined]
         lines.append("}," if isinstance(entries, dict) else "],")
     lines[-1] = lines[-1].rstrip(",")
     output.write_text("\n".join([*lines, "}"]) + "\n")
@@ -227,11 +290,15 @@ def main() -> None:
     parser.add_argument("--modules", type=Path, help="folder that holds api@VERSION and the rest")
     parser.add_argument("--version", help="module version, e.g. v0.37.1 (default: the newest)")
     parser.add_argument("--output", type=Path, default=OUTPUT)
+    parser.add_argument("--enums", type=Path, default=ENUMS)
     args = parser.parse_args()
     root = args.modules or module_cache()
     version = args.version or newest(root)
     found = [read_package(path, folder) for path, folder in packages(root, version)]
-    write(collect(found), args.output)
+    data = collect(found)
+    write(data, args.output)
+    enums = collect_enums(found, data["messages"])  # type: ignore[arg-type]
+    args.enums.write_text(f"{{\n{rows(enums)}\n}}\n")
 
 
 if __name__ == "__main__":

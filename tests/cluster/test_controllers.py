@@ -175,7 +175,7 @@ def test_foreground_deletion_goes_from_the_leaves_up(family: Family) -> None:
     waiting = eventually(lambda: _deleting(family.find("middle")))
     assert waiting["metadata"]["finalizers"] == ["foregroundDeletion"]
     leaf = eventually(lambda: _deleting(family.find("leaf")))
-    assert HOLD in leaf["metadata"]["finalizers"]
+    assert leaf["metadata"]["finalizers"] == [HOLD]
     assert family.find("top") is not None
     family.release("leaf")
     family.gone("leaf", "middle", "top")
@@ -206,6 +206,16 @@ def test_foreground_with_a_second_owner_keeps_the_dependent(family: Family) -> N
     shared = family.find("shared")
     assert shared is not None
     assert [r["name"] for r in shared["metadata"]["ownerReferences"]] == ["second"]
+
+
+def test_foreground_deletion_of_a_circle(family: Family) -> None:
+    first = family.make("first")
+    second = family.make("second", owner(first, blockOwnerDeletion=True))
+    third = family.make("third", owner(second, blockOwnerDeletion=True))
+    circle = {"metadata": {"ownerReferences": [owner(third, blockOwnerDeletion=True)]}}
+    family.objects.patch("v1", "configmaps", "first", circle)
+    family.delete("first", "Foreground")
+    family.gone("first", "second", "third")
 
 
 # -- orphan ---------------------------------------------------------------------------------------

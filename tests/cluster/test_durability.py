@@ -58,7 +58,7 @@ async def test_nothing_acknowledged_is_lost_to_kill(server: EmbeddedBackend) -> 
             writers = [Writer(client, "load", promises, n) for n in range(WRITERS)]
             running = [tasks.create_task(w.run(stop)) for w in writers]
             for _ in range(KILLS):
-                await asyncio.sleep(rng.uniform(0.02, 0.3))
+                await asyncio.sleep(rng.uniform(0.02, 0.25))
                 server.stop()
                 promises.epoch += 1
                 await restart(server, rng)
@@ -80,8 +80,8 @@ async def test_nothing_acknowledged_is_lost_to_kill(server: EmbeddedBackend) -> 
 
 
 async def restart(server: EmbeddedBackend, rng: random.Random) -> None:
-    """Start again on the same folder and port; one start in five is killed on its way."""
-    if rng.random() < 0.2:
+    """Start again on the same folder and port; one start in eight is killed on its way."""
+    if rng.random() < 0.125:
         starting = asyncio.create_task(asyncio.to_thread(server.start))
         await asyncio.sleep(rng.uniform(0.0, 0.7))
         for process in server.processes:

@@ -9,9 +9,10 @@ from corral.cluster.apiserver.apply import TypeSchema
 from corral.cluster.apiserver.builtin import validation
 from corral.cluster.apiserver.crd.metadata import finalizer_warnings
 from corral.cluster.apiserver.crd.structural import CompiledVersion
-from corral.cluster.apiserver.errors import FieldError
+from corral.cluster.apiserver.errors import FieldError, invalid, invalid_value
 from corral.cluster.apiserver.registry.kind import Kind
 from corral.cluster.apiserver.resources import ResourceInfo
+from corral.cluster.apiserver.wire import refusal
 from corral.cluster.apiserver.wire.decode import parse_json
 from corral.cluster.apiserver.wire.duplicates import duplicate_fields
 from corral.kube import errors
@@ -36,16 +37,38 @@ class CustomKind(Kind):
     def decode(self, body: bytes | Obj, *, strict: bool) -> tuple[Obj, list[str]]:
         problems: list[str] = []
         if isinstance(body, bytes):
-            parsed = parse_json(None, body)
+            parsed = parse_json(self.info.kind, body)
             if strict:
                 problems = duplicate_fields(body, parsed)
         else:
             parsed = body
-        _require_identity(parsed)
+        raw = body if isinstance(body, bytes) else orjson.dumps(body)
+        self._identify(parsed, raw)
         dropped = self._conform(parsed)
         if strict:
             problems += [f'unknown field "{path}"' for path in dropped]
         return parsed, problems
+
+    def _identify(self, obj: Obj, raw: bytes) -> None:
+        """An object must say what it is, and be of this kind where it names its version."""
+        info = self.info
+        for key, name in (("kind", "Kind"), ("apiVersion", "apiVersion")):
+            value = obj.get(key)
+            if not isinstance(value, str) or not value:
+                shown = raw.decode(errors="replace")
+                raise refusal.unrecognized(
+                    info.kind, f"Object '{name}' is missing in '{shown}'", raw
+                )
+        if obj["apiVersion"] == info.api_version and obj["kind"] != info.kind:
+            problem = invalid_value("kind", obj["kind"], f"must be {info.kind}")
+            name = (obj.get("metadata") or {}).get("name", "")
+            raise invalid(info.group, obj["kind"], name, [problem])
+        if not isinstance(obj.get("metadata", {}), dict | None):
+            found = refusal.unmarshal(obj["metadata"])
+            raise errors.BadRequest(
+                f'{info.kind} in version "{info.version}" cannot be handled as a {info.kind}: '
+                f"{found} into Go value of type v1.ObjectMeta"
+            )
 
     def normalise(self, obj: Obj) -> Obj:
         self._conform(obj)
@@ -170,14 +193,3 @@ def _content(obj: Obj, without_status: bool) -> Obj:
     if without_status:
         out.pop("status", None)
     return out
-
-
-def _require_identity(obj: Obj) -> None:
-    for key in ("kind", "apiVersion"):
-        value = obj.get(key)
-        if not isinstance(value, str) or not value:
-            shown = orjson.dumps(obj)[:1000].decode(errors="replace")
-            name = key[0].upper() + key[1:] if key == "kind" else key
-            raise errors.BadRequest(f"Object '{name}' is missing in '{shown}'")
-    if not isinstance(obj.get("metadata", {}), dict):
-        raise errors.BadRequest("metadata must be an object")

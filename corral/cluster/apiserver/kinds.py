@@ -195,12 +195,7 @@ class BuiltinKind(Kind):
         return self._strategy.selectable_fields(obj)
 
     def unknown_field(self, name: str) -> str:
-        if self._gvk == _JOB:
-            return f'field label "{name}" not supported for Job'
-        if self.field_names == Kind.field_names:
-            known = '"metadata.name", "metadata.namespace"'
-            return f'"{name}" is not a known field selector: only {known}'
-        return super().unknown_field(name)
+        return self._strategy.unsupported_field(name)
 
     def get_scale(self, obj: Obj, *, absent: int | None = None) -> Obj:
         spec, status = obj.get("spec") or {}, obj.get("status") or {}

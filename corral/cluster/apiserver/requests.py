@@ -46,7 +46,9 @@ def parse(method: str, raw_path: str, *, watch: bool = False) -> RequestInfo:
     parts = path.strip("/").split("/") if path.strip("/") else []
     if "\x00" in path:
         raise errors.BadRequest(f"the path {path!r} is not clean")
-    if any(p in (".", "..") for p in parts):
+    # What follows the name may be a path of its own (a proxy's), and have empty parts.
+    odd = path.startswith("//") or "" in parts[:6]
+    if odd or any(p in (".", "..") for p in parts):
         raise errors.NotFound("the server could not find the requested resource")
     verb = _VERBS.get(method, "")
     plain = RequestInfo(path, method.lower())

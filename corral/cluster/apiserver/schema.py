@@ -2,7 +2,10 @@
 
 They come from the PyPI package ``kubernetes-validate``, which carries Kubernetes' own definitions
 with the merge keys and list types, so that no fetched file stands in this tree. References are
-rewritten to ``#/definitions/NAME`` and nullable types to plain ones.
+rewritten to ``#/definitions/NAME`` and nullable types to plain ones. The package leaves out which
+values an enum has: those come from ``enums.json``, which ``tools/gen_wire.py`` reads out of the Go
+types, and stand in ``enum`` and at the end of the field's description, as in a server's OpenAPI.
+The values it adds to ``apiVersion`` and ``kind``, which no server publishes, are dropped.
 """
 
 from __future__ import annotations
@@ -30,10 +33,51 @@ def definitions() -> dict[str, dict[str, Any]]:
     found: dict[str, dict[str, Any]] = orjson.loads(raw)["$defs"]
     found[INT_OR_STRING] = {"type": "string", "format": "int-or-string"}
     found[QUANTITY] = {"type": "string", "description": found[QUANTITY].get("description", "")}
+    _drop_kind_enums(found)
+    _add_enums(found)
     return found
 
 
 _NULLABLE = re.compile(rb'\[\s*"(\w+)",\s*"null"\s*\]')
+_ENUM_HEADING = "\n\nPossible enum values:\n"
+
+
+def _drop_kind_enums(found: dict[str, dict[str, Any]]) -> None:
+    for definition in found.values():
+        if "x-kubernetes-group-version-kind" in definition:
+            for field in ("apiVersion", "kind"):
+                definition["properties"].get(field, {}).pop("enum", None)
+
+
+def _add_enums(found: dict[str, dict[str, Any]]) -> None:
+    """Put the values of enums into the fields of ``found``, in place."""
+    raw = (resources.files(__package__) / "enums.json").read_bytes()
+    enums: dict[str, dict[str, list[str]]] = orjson.loads(raw)
+    for name, fields in enums.items():
+        # Go structs that only others embed have no definition, nor has what is no longer served.
+        properties = found[name]["properties"] if name in found else {}
+        for field, values in fields.items():
+            if field in properties:
+                _add_enum(properties[field], values)
+
+
+def _add_enum(node: dict[str, Any], values: list[str]) -> None:
+    inner = node.get("items") or node.get("additionalProperties")
+    if inner:
+        inner["enum"] = values
+        return
+    node["enum"] = values
+    listed = "\n".join(f' - `"{value}"`' for value in values)
+    node["description"] = f"{node.get('description', '')}{_ENUM_HEADING}{listed}"
+
+
+def field_description(definition: str, field: str) -> str:
+    """What the Go type says of a field: its description without the list of enum values.
+
+    Constraints: the definition has the field.
+    """
+    text: str = definitions()[definition]["properties"][field].get("description", "")
+    return text.partition(_ENUM_HEADING)[0]
 
 
 @cache

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import base64
-import json
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from hypothesis import strategies as st
@@ -31,6 +30,8 @@ from tests.cluster.compare.values import (
 )
 
 NAMESPACE = "compare"
+BAD = "compare-bad"
+"""Where bad input is sent to; what is listed there is the same on both sides."""
 LIMITED = "compare-limits"
 """Where LimitRanges and ResourceQuotas live: they must not act on the other objects."""
 
@@ -48,12 +49,13 @@ class Sample:
     scale: bool = False
     strategic: bool = True
     namespace: str = NAMESPACE
-    generation: bool = True
-    """False: the reference counts an empty list in place of none as a change of the spec."""
+    empties: bool = True
+    """False: the reference takes an empty list in place of none for a change of an atomic list or
+    of the spec; such stories have none."""
     alone: bool = False
     """Ours runs the controller of this kind itself, so only creating it can be compared."""
-    base: str = "{}"
-    """The content of a valid object, as JSON."""
+    base: dict[str, Any] = field(default_factory=dict)
+    """The content of a valid object."""
 
     @property
     def collection(self) -> str:
@@ -63,7 +65,7 @@ class Sample:
     def minimal(self, name: str) -> dict[str, Any]:
         """A valid object."""
         identity = {"apiVersion": self.api_version, "kind": self.kind, "metadata": {"name": name}}
-        return {**identity, **json.loads(self.base)}
+        return {**identity, **self.base}
 
     def objects(self, name: str) -> Value:
         """Whole objects of a name."""
@@ -461,26 +463,31 @@ widget_status = fields(
     phase=words, replicas=small, selector=st.just("app=a"), conditions=_conditions
 )
 
-TEMPLATE = """{"metadata": {"labels": {"app": "alpha"}}, "spec": {"containers": [{"name": "main", "image": "busybox"}]}}"""
-ONCE = """{"metadata": {}, "spec": {"restartPolicy": "Never", "containers": [{"name": "main", "image": "busybox"}]}}"""
+_CONTAINERS = [{"name": "main", "image": "busybox"}]
+_TEMPLATE = {"metadata": {"labels": {"app": "alpha"}}, "spec": {"containers": _CONTAINERS}}
+_ONCE = {"metadata": {}, "spec": {"restartPolicy": "Never", "containers": _CONTAINERS}}
+_WORKLOAD = {"spec": {"selector": {"matchLabels": {"app": "alpha"}}, "template": _TEMPLATE}}
+_TARGET = {"apiVersion": "apps/v1", "kind": "Deployment", "name": "a"}
+_AUTOSCALER = {"spec": {"maxReplicas": 3, "scaleTargetRef": _TARGET}}
+_STORAGE = {"requests": {"storage": "1Gi"}}
 
 SAMPLES = [
     Sample("v1", "ConfigMap", "configmaps", config_map),
     Sample("v1", "Secret", "secrets", secret),
-    Sample("v1", "Service", "services", service, base='{"spec": {"ports": [{"port": 80}]}}'),
+    Sample("v1", "Service", "services", service, base={"spec": {"ports": [{"port": 80}]}}),
     Sample(
         "v1",
         "Pod",
         "pods",
         lambda: fields({"spec": pods.pod_spec()}),
-        base='{"spec": {"containers": [{"name": "main", "image": "busybox"}]}}',
+        base={"spec": {"containers": _CONTAINERS}},
     ),
     Sample(
         "v1",
         "PersistentVolumeClaim",
         "persistentvolumeclaims",
         claim,
-        base='{"spec": {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}}}',
+        base={"spec": {"accessModes": ["ReadWriteOnce"], "resources": _STORAGE}},
     ),
     Sample("v1", "ServiceAccount", "serviceaccounts", account),
     Sample("v1", "Endpoints", "endpoints", endpoints),
@@ -489,7 +496,7 @@ SAMPLES = [
         "LimitRange",
         "limitranges",
         limit_range,
-        base='{"spec": {"limits": []}}',
+        base={"spec": {"limits": []}},
         namespace=LIMITED,
     ),
     Sample("v1", "ResourceQuota", "resourcequotas", resource_quota, namespace=LIMITED, alone=True),
@@ -505,7 +512,7 @@ SAMPLES = [
             conditions=_conditions,
         ),
         scale=True,
-        base='{"spec": {"selector": {"matchLabels": {"app": "alpha"}}, "template": %s}}' % TEMPLATE,
+        base=_WORKLOAD,
     ),
     Sample(
         "apps/v1",
@@ -514,21 +521,21 @@ SAMPLES = [
         lambda: fields({"spec": pods.stateful_spec()}),
         status=fields({"replicas": small}, currentRevision=words, conditions=_conditions),
         scale=True,
-        base='{"spec": {"selector": {"matchLabels": {"app": "alpha"}}, "template": %s}}' % TEMPLATE,
+        base=_WORKLOAD,
     ),
     Sample(
         "batch/v1",
         "Job",
         "jobs",
         lambda: fields({"spec": pods.job_spec()}),
-        base='{"spec": {"template": %s}}' % ONCE,
+        base={"spec": {"template": _ONCE}},
     ),
     Sample(
         "batch/v1",
         "CronJob",
         "cronjobs",
         lambda: fields({"spec": pods.cron_spec()}),
-        base='{"spec": {"schedule": "@hourly", "jobTemplate": {"spec": {"template": %s}}}}' % ONCE,
+        base={"spec": {"schedule": "@hourly", "jobTemplate": {"spec": {"template": _ONCE}}}},
     ),
     Sample("rbac.authorization.k8s.io/v1", "Role", "roles", role),
     Sample(
@@ -536,29 +543,29 @@ SAMPLES = [
         "NetworkPolicy",
         "networkpolicies",
         network_policy,
-        generation=False,
-        base='{"spec": {"podSelector": {}}}',
+        empties=False,
+        base={"spec": {"podSelector": {}}},
     ),
     Sample(
         "networking.k8s.io/v1",
         "Ingress",
         "ingresses",
         ingress,
-        base='{"spec": {"defaultBackend": {"service": {"name": "a", "port": {"number": 80}}}}}',
+        base={"spec": {"defaultBackend": {"service": {"name": "a", "port": {"number": 80}}}}},
     ),
     Sample(
         "autoscaling/v1",
         "HorizontalPodAutoscaler",
         "horizontalpodautoscalers",
         autoscaler_v1,
-        base='{"spec": {"maxReplicas": 3, "scaleTargetRef": {"apiVersion": "apps/v1", "kind": "Deployment", "name": "a"}}}',
+        base=_AUTOSCALER,
     ),
     Sample(
         "autoscaling/v2",
         "HorizontalPodAutoscaler",
         "horizontalpodautoscalers",
         autoscaler_v2,
-        base='{"spec": {"maxReplicas": 3, "scaleTargetRef": {"apiVersion": "apps/v1", "kind": "Deployment", "name": "a"}}}',
+        base=_AUTOSCALER,
     ),
     Sample("policy/v1", "PodDisruptionBudget", "poddisruptionbudgets", disruption_budget),
     Sample("coordination.k8s.io/v1", "Lease", "leases", lease),
@@ -567,7 +574,7 @@ SAMPLES = [
         "EndpointSlice",
         "endpointslices",
         endpoint_slice,
-        base='{"addressType": "IPv4", "endpoints": []}',
+        base={"addressType": "IPv4", "endpoints": []},
     ),
     Sample(
         "example.com/v1",
@@ -575,7 +582,7 @@ SAMPLES = [
         "widgets",
         widget,
         status=widget_status,
-        base='{"spec": {"size": 1}}',
+        base={"spec": {"size": 1}},
         scale=True,
         strategic=False,
     ),

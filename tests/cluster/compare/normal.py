@@ -42,13 +42,11 @@ class Normal:
         generated: str = "",
         messages: bool = True,
         ports: bool = True,
-        generation: bool = True,
     ) -> None:
         self._before = before or {}
         self._generated = re.compile(re.escape(generated) + "[a-z0-9]{5}\\b") if generated else None
         self._messages = messages
         self._ports = ports
-        self._generation = generation
 
     def value(self, value: Any) -> Any:
         if isinstance(value, dict):
@@ -64,8 +62,6 @@ class Normal:
     def _field(self, key: str, value: Any) -> Any:
         if key == "managedFields" and isinstance(value, list):
             return sorted((self.value(entry) for entry in value), key=_entry_key)
-        if key == "generation" and not self._generation:
-            return "any"
         if key == "resourceVersion" and isinstance(value, str):
             if not value:
                 return value
@@ -91,6 +87,8 @@ class Normal:
             # Of custom objects kube-apiserver lists some causes several times.
             causes = {_sortable(c): c for c in map(self._cause, details["causes"])}
             details["causes"] = [causes[key] for key in sorted(causes)]
+        if details == {}:
+            del out["details"]  # some refusals of the reference have details with nothing in them
         message = out.get("message")
         if not self._messages:
             out.pop("message", None)

@@ -15,6 +15,7 @@ from tests.cluster.compare.patches import (
     merge_patches,
     pruned,
     strategic_patches,
+    without_empties,
 )
 from tests.cluster.compare.values import fields, rarely, small
 
@@ -55,7 +56,7 @@ class Story:
         self._name = name
         self._about = f"{sample.plural}/{name}"
         self._one = f"{sample.collection}/{name}"
-        self._obj: Any = draw(sample.objects(name))
+        self._obj: Any = self._object()
 
     def requests(self, steps: int) -> list[Request]:
         sample, draw = self._sample, self._draw
@@ -76,9 +77,13 @@ class Story:
         made.append(self._delete())
         return made
 
+    def _object(self) -> Any:
+        obj = self._draw(self._sample.objects(self._name))
+        return obj if self._sample.empties else without_empties(obj)
+
     def _next(self) -> tuple[Any, Any]:
         old = self._obj
-        self._obj = self._draw(self._sample.objects(self._name))
+        self._obj = self._object()
         return old, copy.deepcopy(self._obj)
 
     def _request(self, method: str, path: str, body: Any, **how: Any) -> Request:
@@ -121,12 +126,16 @@ class Story:
 
     def _patch(self, make: Any, content_type: str) -> Request:
         body = self._draw(make(*self._next()))
+        if not self._sample.empties:
+            body = without_empties(body)
         path = self._one + self._draw(queries())
         return self._request("PATCH", path, body, content_type=content_type)
 
     def _apply(self) -> Request:
         _, new = self._next()
         body = self._draw(pruned(new))
+        if not self._sample.empties:
+            body = without_empties(body)
         if isinstance(body.get("spec"), dict):
             # The reference stops at an unknown field, which it meets in the order of Go's maps.
             body["spec"].pop("unknown", None)

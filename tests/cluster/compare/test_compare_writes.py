@@ -44,7 +44,7 @@ def test_story(pair: Pair, sample: Sample, data: st.DataObject) -> None:
     name = f"{sample.kind.lower()[:12]}-{next(numbers)}"
     told["stories"] += 1
     for request in data.draw(stories(sample, name)):
-        outcome = pair.send(request, generation=sample.generation)
+        outcome = pair.send(request)
         if outcome.found:
             note(f"seed {SEED}")
             raise AssertionError(f"seed {SEED}: {outcome.report()}")

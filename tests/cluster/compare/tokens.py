@@ -11,7 +11,7 @@ from typing import Any
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec, padding, rsa
 
-from tests.cluster.compare.kinds import NAMESPACE
+from tests.cluster.compare.kinds import BAD as NAMESPACE
 from tests.cluster.compare.pair import Request, Side
 
 ISSUER = "https://kubernetes.default.svc.cluster.local"

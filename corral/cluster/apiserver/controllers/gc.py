@@ -120,7 +120,26 @@ class GarbageCollector:
             return
         if entry.deleting:
             return
-        await self._delete(entry, _policy(meta, in_foreground=bool(waiting)))
+        in_foreground = bool(waiting) and entry.uid in self._dependents
+        if in_foreground and self._closes_a_circle(entry):
+            await self._unblock(entry)
+        await self._delete(entry, _policy(meta, in_foreground=in_foreground))
+
+    def _closes_a_circle(self, entry: Entry) -> bool:
+        """One of its dependents waits for dependents of its own, and so perhaps for this one."""
+        found = [self._store.get(*where) for where in self._dependents.get(entry.uid, ())]
+        return any(e is not None and e.deleting and _in_foreground(e) for e in found)
+
+    async def _unblock(self, entry: Entry) -> None:
+        """Let the owners go first: in a circle somebody must."""
+
+        def change(live: Obj) -> Obj:
+            for reference in live["metadata"].get("ownerReferences") or ():
+                if reference.get("blockOwnerDeletion"):
+                    reference["blockOwnerDeletion"] = False
+            return live
+
+        await self._quietly_update(entry, change)
 
     def _classify(
         self, entry: Entry, references: list[Obj]
@@ -130,9 +149,7 @@ class GarbageCollector:
             owner = self._find_owner(entry, reference)
             if owner is None:
                 dangling.append(reference)
-            elif owner.deleting and FOREGROUND in (
-                owner.decode()["metadata"].get("finalizers") or ()
-            ):
+            elif owner.deleting and _in_foreground(owner):
                 waiting.append(reference)
             else:
                 solid.append(reference)
@@ -225,6 +242,10 @@ class GarbageCollector:
             return live
 
         await self._quietly_update(entry, change)
+
+
+def _in_foreground(entry: Entry) -> bool:
+    return FOREGROUND in (entry.decode()["metadata"].get("finalizers") or ())
 
 
 def _policy(meta: Obj, *, in_foreground: bool) -> str:

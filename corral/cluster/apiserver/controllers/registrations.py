@@ -6,8 +6,6 @@ forwarded.
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
-
 from corral.cluster.apiserver.controllers.access import Access
 from corral.cluster.apiserver.controllers.queue import KeyedQueue
 from corral.cluster.apiserver.resources import Catalog
@@ -105,13 +103,31 @@ class Registrations:
 
     async def _report(self, name: str) -> None:
         def change(live: Obj) -> Obj:
-            live["status"] = {"conditions": [availability(live, datetime.now(UTC))]}
+            condition = self._availability(live)
+            condition["lastTransitionTime"] = self._access.verbs.registry.timestamp()
+            live["status"] = {"conditions": [condition]}
             return live
 
         try:
             await self._access.update(TABLE, "", name, change=change, subresource="status")
         except errors.NotFound:
             return
+
+    def _availability(self, service: Obj) -> Obj:
+        """The Available condition."""
+        target = (service.get("spec") or {}).get("service")
+        if target is None:
+            return _condition("True", "Local", "Local APIServices are always available")
+        namespace, name = target.get("namespace", ""), target.get("name", "")
+        if self._store.get("/services", f"{namespace}/{name}") is None:
+            message = f'service/{name} in "{namespace}" is not present'
+            return _condition("False", "ServiceNotFound", message)
+        message = "requests for other API servers are not forwarded"
+        return _condition("False", "FailedDiscoveryCheck", message)
+
+
+def _condition(status: str, reason: str, message: str) -> Obj:
+    return {"type": "Available", "status": status, "reason": reason, "message": message}
 
 
 def local_service(group: str, version: str, *, custom: bool) -> Obj:
@@ -130,23 +146,6 @@ def local_service(group: str, version: str, *, custom: bool) -> Obj:
             "groupPriorityMinimum": of_group,
             "versionPriority": VERSION_PRIORITIES.get((group, version), of_version),
         },
-    }
-
-
-def availability(service: Obj, now: datetime) -> Obj:
-    """The Available condition of an API service."""
-    if (service.get("spec") or {}).get("service") is None:
-        status, reason = "True", "Local"
-        message = "Local APIServices are always available"
-    else:
-        status, reason = "False", "FailedDiscoveryCheck"
-        message = "requests for other API servers are not forwarded"
-    return {
-        "type": "Available",
-        "status": status,
-        "lastTransitionTime": now.strftime("%Y-%m-%dT%H:%M:%SZ"),
-        "reason": reason,
-        "message": message,
     }
 
 

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import orjson
-
 from corral.cluster.apiserver import wire
 from corral.cluster.apiserver.http import negotiate
 from corral.cluster.apiserver.registry.kind import Kind
 from corral.cluster.apiserver.requests import Context
+from corral.cluster.apiserver.wire.decode import parse_json
 from corral.kube import errors
 from corral.kube.types import Obj
 
@@ -30,7 +29,7 @@ def decode_object(kind: Kind, body: bytes, media: str, context: Context) -> Obj:
             )
         obj = wire.decode_protobuf(body, message)
     else:
-        sent = wire.parse_yaml(body, message, problems=problems) if _is_yaml(media) else body
+        sent = wire.parse_yaml(body, info.kind, problems=problems) if _is_yaml(media) else body
         obj, found = kind.decode(sent, strict=strict)
         problems = problems + found if strict else []
     check_type(obj, info.api_version, info.kind)
@@ -77,25 +76,26 @@ def check_type(obj: Obj, api_version: str, kind: str) -> None:
     )
 
 
-def parse_json(body: bytes) -> Obj:
-    """A JSON object. Raises BadRequest."""
-    try:
-        obj = orjson.loads(body)
-    except orjson.JSONDecodeError as err:
-        raise errors.BadRequest(f"couldn't get version/kind; json parse error: {err}") from err
-    if not isinstance(obj, dict):
-        raise errors.BadRequest("couldn't get version/kind; json parse error: not an object")
-    return obj
-
-
 def parse_options(body: bytes, media: str, kind: str) -> Obj:
-    """DeleteOptions and the like from a body."""
+    """DeleteOptions and the like from a body; refused without saying what was expected."""
     message = wire.message(f"meta/v1.{kind}")
     if media == negotiate.PROTOBUF:
         return wire.decode_protobuf(body, message)
-    obj = wire.parse_yaml(body) if media == negotiate.YAML else parse_json(body)
-    if obj.get("kind") not in (None, "", kind):
-        raise errors.BadRequest(
-            f'{obj.get("kind")} in version "{obj.get("apiVersion")}" cannot be handled as a {kind}'
+    try:
+        obj = wire.parse_yaml(body, kind) if media == negotiate.YAML else parse_json(kind, body)
+        own, version = obj.get("kind") or kind, obj.get("apiVersion") or "v1"
+        if own != kind:
+            raise errors.BadRequest(
+                f'no kind "{own}" is registered for version "{version}" in scheme '
+                '"pkg/runtime/scheme.go:111"'
+            )
+        return wire.normalise(message, obj)
+    except errors.BadRequest as err:
+        text = err.message.removeprefix(
+            f"the object provided is unrecognized (must be of type {kind}): "
         )
-    return wire.normalise(message, obj)
+        if text != err.message:
+            text = text.rpartition(" (")[0]
+        raise errors.BadRequest(
+            text.partition(f" cannot be handled as a {kind}: ")[2] or text
+        ) from err

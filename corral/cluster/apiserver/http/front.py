@@ -169,7 +169,8 @@ class Front:
                 return await verbs.delete_collection(request, info, kind, user)
 
     def _unknown(self, info: RequestInfo) -> web.Response:
-        if info.version in self._catalog.groups().get(info.group, ()):
+        """Built-in groups refuse in their own words, whatever the version."""
+        if any(r.group == info.group and not r.custom for r in self._catalog):
             raise errors.NotFound("the server could not find the requested resource")
         return web.Response(text="404 page not found\n", status=404)
 
@@ -197,9 +198,10 @@ def _check_allowed(found: ResourceInfo, info: RequestInfo) -> None:
     """404 for a subresource that is not there, 405 for a verb it does not have."""
     if info.subresource:
         sub = found.subresources.get(info.subresource)
-        if sub is None or (info.subresource not in OBJECT_SUBRESOURCES | {"scale"}):
+        if sub is None:
             raise errors.NotFound("the server could not find the requested resource")
-        allowed: tuple[str, ...] = sub.verbs
+        generic = info.subresource in OBJECT_SUBRESOURCES | {"scale"}
+        allowed: tuple[str, ...] = sub.verbs if generic else ()
     else:
         allowed = found.verbs
     verb = info.verb
@@ -207,6 +209,9 @@ def _check_allowed(found: ResourceInfo, info: RequestInfo) -> None:
         verb in ("update", "patch") and not info.name
     )
     missing_namespace = found.namespaced and not info.namespace and verb not in ("list", "watch")
+    elsewhere = info.namespace and not found.namespaced and info.resource != "namespaces"
+    if elsewhere or (missing_namespace and verb == "get"):
+        raise errors.NotFound("the server could not find the requested resource")
     if verb not in allowed or wrong_place or missing_namespace:
         raise errors.MethodNotSupported(
             "the server does not allow this method on the requested resource"

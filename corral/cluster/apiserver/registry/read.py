@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import base64
 import binascii
+import string
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
@@ -14,6 +15,7 @@ from corral.cluster.apiserver import errors as say
 from corral.cluster.apiserver.registry.core import Registry
 from corral.cluster.apiserver.registry.kind import Kind
 from corral.cluster.apiserver.store import Compacted, Entry
+from corral.cluster.apiserver.wire.syntax import syntax_error
 from corral.kube import errors
 from corral.kube.selectors import (
     Selector,
@@ -22,7 +24,9 @@ from corral.kube.selectors import (
     parse_fields,
     parse_labels,
 )
+from corral.kube.types import Obj
 
+_TOKEN_LETTERS = frozenset(string.ascii_letters + string.digits + "-_")
 FRESH_WAIT = 3.0
 """Seconds to wait for a resource version that is not there yet."""
 
@@ -244,7 +248,7 @@ class Reader:
         if options.token:
             revision, after = self._read_token(options, prefix)
         elif options.version:
-            revision = self.revision_number(options.version)
+            revision = self._list_revision(options.version)
             await self.wait_for(revision)
         exact = options.match == "Exact" or (
             bool(options.version and options.version != "0" and options.limit and not options.match)
@@ -278,24 +282,50 @@ class Reader:
             raise gone from err
         return [e for e in found if e.key > after]
 
+    def _list_revision(self, version: str) -> int:
+        try:
+            return self.revision_number(version)
+        except errors.Invalid as err:
+            why = err.details["causes"][0]["message"]
+            text = f"invalid resource version: resourceVersion: {why}"
+            raise errors.BadRequest(text) from err
+
     def _read_token(self, options: ListOptions, prefix: str) -> tuple[int, str]:
+        read = _decode_token(options.token)
+        start, revision, encoding = read.get("start"), read.get("rv"), read.get("v", "")
+        if encoding != "meta.k8s.io/v1":
+            raise _bad_token(f"server does not recognize this encoded version {encoding}")
+        if not revision:
+            raise _bad_token("incorrect encoded start resourceVersion (version meta.k8s.io/v1)")
+        if not start:
+            raise _bad_token("encoded start key empty (version meta.k8s.io/v1)")
+        if start.startswith("/") or "/../" in f"/{start}":
+            raise _bad_token(start)
         if options.version and options.version != "0":
             raise errors.BadRequest(
                 "specifying resource version is not allowed when using continue"
             )
-        try:
-            padded = options.token + "=" * (-len(options.token) % 4)
-            read = orjson.loads(base64.urlsafe_b64decode(padded))
-            start, revision = read["start"], int(read["rv"])
-        except (binascii.Error, ValueError, KeyError, TypeError) as err:
-            raise errors.BadRequest("continue key is not valid: the token cannot be read") from err
-        if read.get("v") != "meta.k8s.io/v1":
-            raise errors.BadRequest(
-                "continue key is not valid: server does not recognize this encoded version"
-            )
-        if not isinstance(start, str) or not start or start.startswith("/") or "/../" in start:
-            raise errors.BadRequest(f"continue key is not valid: {start!r}")
         return revision, prefix + start.rstrip("\x00")
+
+
+def _decode_token(token: str) -> Obj:
+    try:
+        raw = base64.b64decode(token + "=" * (-len(token) % 4), altchars=b"-_", validate=True)
+    except (binascii.Error, ValueError) as err:
+        at = next((i for i, c in enumerate(token) if c not in _TOKEN_LETTERS), len(token))
+        raise _bad_token(f"illegal base64 data at input byte {at}") from err
+    try:
+        read = orjson.loads(raw)
+    except orjson.JSONDecodeError as err:
+        raise _bad_token(syntax_error(raw) or str(err)) from err
+    wanted = (("start", str), ("rv", int), ("v", str))
+    if not isinstance(read, dict) or not all(isinstance(read.get(k, t()), t) for k, t in wanted):
+        raise _bad_token("the token is of the wrong type")
+    return read
+
+
+def _bad_token(why: str) -> errors.BadRequest:
+    return errors.BadRequest(f"invalid continue token: continue key is not valid: {why}")
 
 
 def _write_token(revision: int, last: str) -> str:

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from functools import cache
 
-from corral.cluster.apiserver.schema import definitions
+from corral.cluster.apiserver.schema import field_description
 from corral.kube.types import Obj
 
 __all__ = ["CREATED_AT", "columns_of", "printed_kinds"]
@@ -219,4 +219,4 @@ def _documented(field: str, package: str) -> str:
     owner, _, name = field.rpartition(".")
     owner = owner if "." in owner else f"{package}.{owner}"
     root = "io.k8s.apimachinery.pkg.apis" if owner.startswith("meta.") else "io.k8s.api"
-    return str(definitions()[f"{root}.{owner}"]["properties"][name].get("description", ""))
+    return field_description(f"{root}.{owner}", name)

@@ -40,7 +40,7 @@ def decode_json(msg: Message, body: bytes | Obj, *, strict: bool) -> Decoded:
         errors.BadRequest: not JSON, of another kind, or a value of the wrong type.
     """
     raw = body if isinstance(body, bytes) else None
-    parsed = body if isinstance(body, dict) else parse_json(msg, body)
+    parsed = body if isinstance(body, dict) else parse_json(msg.kind, body)
     _identify(msg, parsed, raw)
     rest: list[None] = []
     try:
@@ -76,7 +76,7 @@ def strict_error(msg: Message, problems: list[str]) -> errors.BadRequest:
     return _refuse(msg, f"strict decoding error: {', '.join(problems)}")
 
 
-def parse_json(msg: Message | None, body: bytes) -> Obj:
+def parse_json(expected: str, body: bytes) -> Obj:
     """The object in ``body``; JSON ``null`` counts as an empty one, as it does in Go.
 
     Raises:
@@ -85,15 +85,15 @@ def parse_json(msg: Message | None, body: bytes) -> Obj:
     try:
         value = orjson.loads(body)
     except orjson.JSONDecodeError:
-        value = _parse_again(msg, body)
+        value = _parse_again(expected, body)
     if value is None:
         return {}
     if type(value) is not dict:
-        raise refusal.not_an_object(msg, value, body)
+        raise refusal.not_an_object(expected, value, body)
     return value
 
 
-def _parse_again(msg: Message | None, body: bytes) -> Any:
+def _parse_again(expected: str, body: bytes) -> Any:
     """What the fast parser refuses: bad syntax, and odd text that Go repairs."""
     error = syntax_error(body)
     if error is None:
@@ -102,7 +102,7 @@ def _parse_again(msg: Message | None, body: bytes) -> Any:
             return orjson.loads(text.encode("utf-16", "surrogatepass").decode("utf-16", "replace"))
         except (ValueError, RecursionError):
             error = depth_error()
-    raise refusal.unrecognized(msg, refusal.NO_KIND + error, body)
+    raise refusal.unrecognized(expected, refusal.NO_KIND + error, body)
 
 
 def _identify(msg: Message, parsed: Obj, raw: bytes | None) -> None:
@@ -113,11 +113,11 @@ def _identify(msg: Message, parsed: Obj, raw: bytes | None) -> None:
     body = orjson.dumps(parsed) if raw is None else raw
     for name, value in (("apiVersion", api_version), ("kind", kind)):
         if value is not None and type(value) is not str:
-            raise refusal.no_text(msg, name, value, body)
+            raise refusal.no_text(msg.kind, name, value, body)
     kind, api_version = kind or msg.kind, api_version or msg.api_version
     if api_version.count("/") > 1:
         why = f"unexpected GroupVersion string: {api_version}"
-        raise refusal.unrecognized(msg, why, body)
+        raise refusal.unrecognized(msg.kind, why, body)
     group, _, version = api_version.rpartition("/")
     actual = message_for(group, version, kind)
     if actual is msg:

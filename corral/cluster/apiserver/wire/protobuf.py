@@ -49,25 +49,26 @@ def decode_protobuf(body: bytes, msg: Message | None) -> Obj:
     Raises:
         errors.BadRequest: the body is not such a message.
     """
+    expected = msg.kind if msg else "object"
     if not body:
-        raise refusal.unrecognized(msg, "empty data", body)
+        raise refusal.unrecognized(expected, "empty data", body)
     if not body.startswith(MAGIC):
         text = (
             "provided data does not appear to be a protobuf message, expected prefix [107 56 115 0]"
         )
-        raise refusal.unrecognized(msg, text, body)
+        raise refusal.unrecognized(expected, text, body)
     if len(body) == len(MAGIC):
-        raise refusal.unrecognized(msg, "empty body", body)
+        raise refusal.unrecognized(expected, "empty body", body)
     try:
         api_version, kind, raw = _envelope(body[len(MAGIC) :])
     except ValueError as err:
-        raise refusal.unrecognized(msg, str(err), body) from None
+        raise refusal.unrecognized(expected, str(err), body) from None
     group, _, version = api_version.rpartition("/")
     actual = message_for(group, version, kind) if api_version and kind else msg
     if msg is not None and actual is not msg:
         raise refusal.other_kind(msg, actual, api_version, kind)
     if actual is None:
-        raise refusal.unrecognized(msg, f'no kind "{kind}" is registered', body)
+        raise refusal.unrecognized(expected, f'no kind "{kind}" is registered', body)
     try:
         return _object(actual, raw, kind or actual.kind, api_version or actual.api_version, 0)
     except (ValueError, Mismatch, RecursionError) as err:

@@ -34,9 +34,8 @@ def cannot_handle(msg: Message, kind: str, version: str, why: str) -> errors.Bad
     )
 
 
-def unrecognized(msg: Message | None, why: str, body: bytes) -> errors.BadRequest:
-    """The body does not even say what it is."""
-    expected = msg.kind if msg else "object"
+def unrecognized(expected: str, why: str, body: bytes) -> errors.BadRequest:
+    """The body does not even say what it is; ``expected`` is the kind it should be."""
     return errors.BadRequest(
         f"the object provided is unrecognized (must be of type {expected}): "
         f"{why} ({_summary(body)})"
@@ -64,16 +63,16 @@ def other_kind(
     return cannot_handle(msg, kind, version, why)
 
 
-def not_an_object(msg: Message | None, value: Any, body: bytes) -> errors.BadRequest:
+def not_an_object(expected: str, value: Any, body: bytes) -> errors.BadRequest:
     """The body is a list, a number or the like."""
     why = f"{unmarshal(value)} into Go value of type {_TYPE_META}"
-    return unrecognized(msg, NO_KIND + why, body)
+    return unrecognized(expected, NO_KIND + why, body)
 
 
-def no_text(msg: Message | None, name: str, value: Any, body: bytes) -> errors.BadRequest:
+def no_text(expected: str, name: str, value: Any, body: bytes) -> errors.BadRequest:
     """``kind`` or ``apiVersion`` is not a string."""
     why = f"{unmarshal(value)} into Go struct field .{name} of type string"
-    return unrecognized(msg, NO_KIND + why, body)
+    return unrecognized(expected, NO_KIND + why, body)
 
 
 def unmarshal(value: Any) -> str:

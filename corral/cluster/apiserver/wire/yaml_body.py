@@ -18,7 +18,6 @@ import yaml
 
 from corral.cluster.apiserver.wire import refusal
 from corral.cluster.apiserver.wire.syntax import MAX_DEPTH, depth_error
-from corral.cluster.apiserver.wire.types import Message
 from corral.kube import errors
 from corral.kube.types import Obj
 
@@ -51,14 +50,12 @@ class _Refused(Exception):
 _UNREADABLE = (_Refused, yaml.YAMLError, UnicodeDecodeError, OverflowError)
 
 
-def parse_yaml(
-    body: bytes, msg: Message | None = None, *, problems: list[str] | None = None
-) -> Obj:
+def parse_yaml(body: bytes, expected: str = "object", *, problems: list[str] | None = None) -> Obj:
     """The object in ``body``; an empty document is an empty object.
 
     Args:
         body: one YAML document; what follows it is not read.
-        msg: the type expected, for the text of a refusal.
+        expected: the kind expected, for the text of a refusal.
         problems: gets the problems that only matter to strict requests (keys set twice).
 
     Raises:
@@ -67,11 +64,11 @@ def parse_yaml(
     try:
         value = _document(body, problems)
     except _UNREADABLE as err:
-        raise refusal.unrecognized(msg, _words(err), body) from None
+        raise refusal.unrecognized(expected, _words(err), body) from None
     if value is None:
         return {}
     if type(value) is not dict:
-        raise refusal.not_an_object(msg, value, body)
+        raise refusal.not_an_object(expected, value, body)
     return value
 
 

@@ -1,6 +1,11 @@
 import pytest
 
-from corral.cluster.apiserver.wire.values import duration_text, micro_time_text, time_text
+from corral.cluster.apiserver.wire.values import (
+    duration_text,
+    from_unix,
+    micro_time_text,
+    time_text,
+)
 
 LAYOUT = "2006-01-02T15:04:05Z07:00"
 
@@ -60,3 +65,16 @@ def test_duration(text: str, printed: str) -> None:
 def test_bad_duration(text: str) -> None:
     with pytest.raises(ValueError, match="time: invalid duration"):
         duration_text(text)
+
+
+@pytest.mark.parametrize(
+    ("seconds", "micro", "printed"),
+    [
+        (-62135596798, True, "0001-01-01T00:00:02.000000Z"),
+        (-62135596798, False, "0001-01-01T00:00:02Z"),
+        (-62135596800, False, None),
+        (0, False, "1970-01-01T00:00:00Z"),
+    ],
+)
+def test_years_have_four_digits(seconds: int, micro: bool, printed: str | None) -> None:
+    assert from_unix(seconds, 0, micro=micro) == printed

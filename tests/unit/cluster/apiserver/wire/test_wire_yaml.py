@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from corral.cluster.apiserver.wire import message, parse_yaml
+from corral.cluster.apiserver.wire import parse_yaml
 from corral.kube import errors
 
 
@@ -79,7 +79,7 @@ BOMB = "a0: &a0 [x]\n" + "".join(
 )
 def test_refuses(body: str, why: str) -> None:
     with pytest.raises(errors.BadRequest) as caught:
-        parse_yaml(body.encode(), message("core/v1.ConfigMap"))
+        parse_yaml(body.encode(), "ConfigMap")
     text = caught.value.message
     assert text.startswith("the object provided is unrecognized (must be of type ConfigMap): ")
     assert why in text
