@@ -187,3 +187,33 @@ def test_pods_leave_a_namespace_first(cluster: Objects, unique: str) -> None:
     assert inside.find("v1", "configmaps", "used") is not None
     inside.patch("v1", "pods", "stays", {"metadata": {"finalizers": None}})
     assert eventually(lambda: cluster.find("v1", "namespaces", name) is None, seconds=60)
+
+
+@pytest.mark.parametrize(
+    ("signer", "seconds", "longest"),
+    [("example.test/signer", 7862401, 7862400), ("a.kubernetes.io/signer", 86401, 86400)],
+    ids=["any signer", "an own signer"],
+)
+def test_pod_certificates_do_not_last_for_ever(
+    objects: Objects, signer: str, seconds: int, longest: int
+) -> None:
+    certificate = {
+        "signerName": signer,
+        "keyType": "ED25519",
+        "maxExpirationSeconds": seconds,
+        "credentialBundlePath": "bundle.pem",
+    }
+    pod = {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {"name": "certified"},
+        "spec": {
+            "containers": [{"name": "c", "image": "i"}],
+            "volumes": [{"name": "v", "projected": {"sources": [{"podCertificate": certificate}]}}],
+        },
+    }
+    reply = objects.backend.request("POST", objects.path("v1", "pods"), pod)
+    assert reply.code == 422
+    assert [c["message"] for c in reply.json()["details"]["causes"]] == [
+        f"Invalid value: {seconds}: if provided, maxExpirationSeconds must be <= {longest}"
+    ]

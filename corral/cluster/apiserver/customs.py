@@ -5,6 +5,7 @@ from __future__ import annotations
 import orjson
 
 from corral.cluster.apiserver import apply, wire
+from corral.cluster.apiserver import errors as say
 from corral.cluster.apiserver.apply import TypeSchema
 from corral.cluster.apiserver.builtin import validation
 from corral.cluster.apiserver.crd.metadata import finalizer_warnings
@@ -12,6 +13,7 @@ from corral.cluster.apiserver.crd.structural import CompiledVersion
 from corral.cluster.apiserver.errors import FieldError, invalid, invalid_value
 from corral.cluster.apiserver.registry.kind import Kind
 from corral.cluster.apiserver.resources import ResourceInfo
+from corral.cluster.apiserver.store import Entry
 from corral.cluster.apiserver.wire import refusal
 from corral.cluster.apiserver.wire.decode import parse_json
 from corral.cluster.apiserver.wire.duplicates import duplicate_fields
@@ -28,7 +30,8 @@ class CustomKind(Kind):
         super().__init__(info)
         self.version = version
         self.storage_version = storage_version
-        self.returns_deleted = False
+        self.leaving = False
+        """The definition is being deleted: nothing new comes."""
         self._schema: TypeSchema | None = None
         self.field_names = frozenset(
             {"metadata.name", "metadata.namespace", *version.selectable_fields}
@@ -95,8 +98,13 @@ class CustomKind(Kind):
         self.version.default_applied(obj)
 
     def to_storage(self, obj: Obj) -> Obj:
-        obj["apiVersion"] = self.storage_version
-        return obj
+        return obj  # validated in the version of the request, converted when stored
+
+    async def stored(self, obj: Obj) -> Obj:
+        return {**obj, "apiVersion": self.storage_version}
+
+    def is_current(self, entry: Entry) -> bool:
+        return bool(entry.decode().get("apiVersion") == self.storage_version)
 
     def from_storage(self, obj: Obj) -> Obj:
         obj["apiVersion"] = self.info.api_version
@@ -105,6 +113,13 @@ class CustomKind(Kind):
         return obj
 
     def prepare_create(self, obj: Obj) -> list[str]:
+        if self.leaving:
+            raise say.forbidden(
+                self.info.group,
+                self.info.plural,
+                obj["metadata"].get("name", ""),
+                "create not allowed while custom resource definition is terminating",
+            )
         if self.version.has_status:
             obj.pop("status", None)
         obj["metadata"]["generation"] = 1

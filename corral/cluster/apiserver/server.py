@@ -16,6 +16,7 @@ import orjson
 from aiohttp import web
 
 from corral.cluster.apiserver.admission import Chain
+from corral.cluster.apiserver.admission.client import ServiceResolver, WebhookClient
 from corral.cluster.apiserver.admission.namespaces import NamespaceLifecycle
 from corral.cluster.apiserver.admission.plugins import close_plugins, default_plugins
 from corral.cluster.apiserver.admission.quota_usage import QuotaUsage
@@ -176,7 +177,8 @@ class ApiServer:
         def access(name: str) -> Access:
             return Access(self.verbs, self.catalog, name)
 
-        self.definitions = Definitions(access("kube-apiserver"), self.kinds)
+        self._converting = WebhookClient(ServiceResolver(self.store))
+        self.definitions = Definitions(access("kube-apiserver"), self.kinds, self._converting)
         self.controllers: list[Controller] = [
             self.definitions,
             Registrations(access("kube-apiserver"), self.catalog),
@@ -229,6 +231,7 @@ class ApiServer:
             await self.nodes.stop()
             await self._runner.cleanup()
         await close_plugins(self.plugins)
+        await self._converting.close()
         await self.store.close()
 
     # -- state that follows the store ---------------------------------------------------------

@@ -20,6 +20,7 @@ import fcntl
 import logging
 import os
 import sqlite3
+import time
 from bisect import bisect_left, insort
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
@@ -107,6 +108,8 @@ class Entry:
         return self._fields[1]
 
 
+MARK_EVERY = 10.0
+"""Seconds between the revisions whose time is noted."""
 _NO_LABELS: dict[str, str] = {}
 
 
@@ -137,6 +140,8 @@ class Limits:
     """Bytes of the values in the history, where ``min_events`` allows."""
     most_bytes: int = 128 * 2**20
     """Bytes of the values in the history, however few events that leaves."""
+    past_seconds: float = 300.0
+    """How long a state can be listed after it was replaced, as with etcd's compaction."""
 
 
 class Watch:
@@ -221,6 +226,7 @@ class Store:
         limits: Limits | None = None,
         watch_limit: int = 20_000,
         first: int = 1,
+        clock: Callable[[], float] = time.monotonic,
     ) -> None:
         """``first`` is the revision a new store begins with; what is below was never there."""
         self._path = path
@@ -230,6 +236,9 @@ class Store:
         self._tables: dict[str, _Table] = {}
         self._history: deque[Event] = deque()
         self._history_bytes = 0
+        self._clock = clock
+        self._marks: deque[tuple[float, int]] = deque()  # when states below a revision were past
+        self._past = 0  # states below this revision are no longer listed
         self._floor = 0
         self._garbage: list[int] = []  # revisions whose rows may be deleted
         self._head: dict[tuple[str, str], Entry | None] = {}  # written, not yet durable
@@ -379,8 +388,9 @@ class Store:
     def scan_at(self, resource: str, revision: int, prefix: str = "") -> list[Entry]:
         """Entries as they were at a past revision. Raises Compacted when that is forgotten."""
         table = self._table(resource)
-        if revision < table.floor:
-            raise Compacted(revision, table.floor)
+        oldest = max(table.floor, self._oldest_listed())
+        if revision < oldest:
+            raise Compacted(revision, oldest)
         state: dict[str, Entry | None] = {}
         for event in reversed(table.history):
             if event.rv <= revision:
@@ -393,6 +403,12 @@ class Store:
             else:
                 current[key] = entry
         return [current[key] for key in sorted(current) if key.startswith(prefix)]
+
+    def _oldest_listed(self) -> int:
+        limit = self._clock() - self._limits.past_seconds
+        while self._marks and self._marks[0][0] <= limit:
+            self._past = self._marks.popleft()[1]
+        return self._past
 
     # -- watching --------------------------------------------------------------------------
 
@@ -547,6 +563,9 @@ class Store:
         table.history.append(event)
         self._history.append(event)
         self._history_bytes += _cost(event)
+        now = self._clock()
+        if not self._marks or now - self._marks[-1][0] >= MARK_EVERY:
+            self._marks.append((now, event.rv))
 
     def _trim(self) -> None:
         limits = self._limits

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import pytest
 
 from tests.backends import Backend, RealBackend
-from tests.cluster.compare.kinds import BAD, LIMITED, NAMESPACE, widget_definition
+from tests.cluster.compare.kinds import BAD, LIMITED, NAMESPACE, READS, widget_definition
 from tests.cluster.compare.pair import Pair, Request
 from tests.cluster.objects import eventually
 
@@ -28,7 +28,7 @@ def pair(embedded: Backend, tmp_path_factory: pytest.TempPathFactory) -> Iterato
 
 def prepare(pair: Pair) -> None:
     """The namespaces, the account that pods need (ours makes it by itself), and a custom kind."""
-    for name in (NAMESPACE, LIMITED, BAD):
+    for name in (NAMESPACE, LIMITED, BAD, READS):
         space = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}}
         pair.send(Request("POST", "/api/v1/namespaces", space))
         account = {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": "default"}}

@@ -32,6 +32,8 @@ from tests.cluster.compare.values import (
 NAMESPACE = "compare"
 BAD = "compare-bad"
 """Where bad input is sent to; what is listed there is the same on both sides."""
+READS = "compare-reads"
+"""Where lists and watches look."""
 LIMITED = "compare-limits"
 """Where LimitRanges and ResourceQuotas live: they must not act on the other objects."""
 

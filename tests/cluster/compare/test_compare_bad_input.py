@@ -1,3 +1,4 @@
+# ruff: noqa: E501 -- a case a line reads better
 """Requests that no server should like: the same refusal from both, and both live on."""
 
 from __future__ import annotations

@@ -8,7 +8,9 @@ are plain values too. Errors carry the texts the Go implementation gives, as far
 from __future__ import annotations
 
 import re
+from base64 import b64encode
 from collections.abc import Iterable, Mapping
+from datetime import datetime, timedelta
 from functools import cache
 from typing import Any
 
@@ -16,12 +18,14 @@ from corral.cluster.apiserver.cel.authorization import Authorize, authorizing
 from corral.cluster.apiserver.cel.signatures import OPAQUE, Signature, kind_of
 
 __all__ = [
+    "STRINGS",
     "UNKNOWN_TYPE",
     "CelError",
     "CompileError",
     "Program",
     "check",
     "compile",
+    "result_type",
     "uses_variable",
 ]
 
@@ -51,6 +55,17 @@ class Program:
         Raises:
             CelError: the expression failed (a missing key, no such overload, …).
         """
+        return self._run(data, authorize).value()
+
+    def evaluate_json(self, data: Mapping[str, Any], *, authorize: Authorize | None = None) -> Any:
+        """The result as a JSON value, with everything in it.
+
+        Raises:
+            CelError: the expression failed, or its result cannot be written as JSON.
+        """
+        return self._json(self._run(data, authorize))
+
+    def _run(self, data: Mapping[str, Any], authorize: Authorize | None) -> Any:
         try:
             if authorize is None:
                 result = self._eval(data=data)
@@ -61,7 +76,30 @@ class Program:
             raise CelError(_runtime_text(str(why))) from None
         if result.type() == self._error:
             raise CelError(_runtime_text(repr(result)))
-        return result.value()
+        return result
+
+    def _json(self, result: Any) -> Any:
+        if result.type() == self._error:  # an optional, which has no value of its own
+            raise CelError("unsupported value in the result")
+        value = result.value()
+        if isinstance(value, dict):
+            for key in value:
+                if not isinstance(key, str):
+                    raise CelError(f"map key '{key}' is not a string")
+            return {key: self._json(item) for key, item in value.items()}
+        if isinstance(value, list):
+            return [self._json(item) for item in value]
+        return _json_scalar(value)
+
+
+def _json_scalar(value: Any) -> Any:
+    if isinstance(value, datetime):
+        return value.isoformat().replace("+00:00", "Z")
+    if isinstance(value, timedelta):
+        return f"{value.total_seconds():g}s"
+    if isinstance(value, bytes | bytearray):
+        return b64encode(value).decode()
+    return value
 
 
 def compile(
@@ -99,9 +137,25 @@ def check(
     prefix: str = "",
     suffix: str = "",
 ) -> str:
-    """Type-check an expression against declared types; the name of its result type.
+    """Type-check an expression against declared types; its result type in lower case.
 
-    The name is UNKNOWN_TYPE where the engine cannot tell it (see ``_only_mixed_numbers``).
+    Raises:
+        CompileError: with the checker's report.
+    """
+    return result_type(expression, types, pool=pool, prefix=prefix, suffix=suffix).lower()
+
+
+def result_type(
+    expression: str,
+    types: Mapping[str, str],
+    *,
+    pool: Any = None,
+    prefix: str = "",
+    suffix: str = "",
+) -> str:
+    """The type of an expression's results as the engine spells it.
+
+    It is UNKNOWN_TYPE where the engine cannot tell it (see ``_only_mixed_numbers``).
 
     Raises:
         CompileError: with the checker's report.
@@ -111,7 +165,7 @@ def check(
         if prefix:
             _parse(env, expression)
         wrapped = f"{prefix}\n{expression}\n{suffix}" if prefix else expression
-        return str(env.compile(wrapped).return_type().name()).lower()
+        return str(env.compile(wrapped).return_type().name())
     except (RuntimeError, ValueError) as why:
         if _only_mixed_numbers(str(why)):
             return UNKNOWN_TYPE
@@ -138,15 +192,16 @@ def _parse(env: Any, expression: str) -> None:
         raise CompileError(_compile_text(str(why), shift=0)) from None
 
 
-_STRINGS = re.compile(
+STRINGS = re.compile(
     r"""[rRbB]{0,2}(?:\"{3}.*?\"{3}|'{3}.*?'{3}|"(?:\\.|[^"\\])*"|'(?:\\.|[^'\\])*')|//[^\n]*""",
     re.DOTALL,
 )
+"""String literals and comments: what is in them is no code."""
 
 
 def uses_variable(expression: str, name: str) -> bool:
     """Whether an identifier occurs outside strings and comments (and not as a field)."""
-    bare = _STRINGS.sub("''", expression)
+    bare = STRINGS.sub("''", expression)
     return re.search(rf"(?<![\w.]){name}\b", bare) is not None
 
 
@@ -275,7 +330,7 @@ def _closing(text: str, start: int) -> int:
     """Where the parenthesis opened just before ``start`` closes."""
     depth, at = 1, start
     while at < len(text):
-        literal = _STRINGS.match(text, at)
+        literal = STRINGS.match(text, at)
         if literal is not None and literal.end() > at:
             at = literal.end()
             continue

@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import asyncio
+from collections.abc import Callable, Sequence
 
 from corral.cluster.apiserver.auth.users import MASTERS, UserInfo
 from corral.cluster.apiserver.http.verbs import Verbs
 from corral.cluster.apiserver.registry.kind import Kind
 from corral.cluster.apiserver.requests import Context
 from corral.cluster.apiserver.resources import Catalog
-from corral.cluster.apiserver.store import Store
+from corral.cluster.apiserver.store import Entry, Store
+from corral.kube import errors
 from corral.kube.types import Obj
+
+TOGETHER = 64
+"""Deletes under way at a time: they share commits."""
 
 
 class Access:
@@ -72,3 +77,19 @@ class Access:
         await self.verbs.deleter.delete(
             kind, namespace, name, context=self.context(), options=options
         )
+
+    async def delete_all(self, table: str, entries: Sequence[Entry], options: Obj) -> None:
+        """Delete many objects; those that are gone or just changed wait for the next look."""
+        for start in range(0, len(entries), TOGETHER):
+            results = await asyncio.gather(
+                *(
+                    self.delete(table, entry.namespace, entry.name, dict(options))
+                    for entry in entries[start : start + TOGETHER]
+                ),
+                return_exceptions=True,
+            )
+            for result in results:
+                if isinstance(result, BaseException) and not isinstance(
+                    result, errors.NotFound | errors.Conflict
+                ):
+                    raise result

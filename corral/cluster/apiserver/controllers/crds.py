@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from corral.cluster.apiserver import errors as say
+from corral.cluster.apiserver.admission.client import WebhookClient
 from corral.cluster.apiserver.controllers.access import Access
 from corral.cluster.apiserver.controllers.queue import KeyedQueue
+from corral.cluster.apiserver.conversion import ConvertedKind, Converter
 from corral.cluster.apiserver.crd.conditions import crd_conditions
 from corral.cluster.apiserver.crd.structural import compile_version
 from corral.cluster.apiserver.customs import CustomKind
@@ -19,22 +20,11 @@ VERBS = ("get", "patch", "update")
 RECHECK = 0.1
 
 
-class LeavingKind(CustomKind):
-    """The kind of a definition that is being deleted: nothing new comes."""
-
-    def prepare_create(self, obj: Obj) -> list[str]:
-        raise say.forbidden(
-            self.info.group,
-            self.info.plural,
-            obj["metadata"].get("name", ""),
-            "create not allowed while custom resource definition is terminating",
-        )
-
-
 class Definitions:
     """Follows the definitions; serving follows them at once, their status a moment later."""
 
-    def __init__(self, access: Access, kinds: Kinds) -> None:
+    def __init__(self, access: Access, kinds: Kinds, client: WebhookClient) -> None:
+        self._client = client
         self._access = access
         self._store = access.store
         self._kinds = kinds
@@ -92,13 +82,18 @@ class Definitions:
         for version in spec["versions"]:
             if version.get("served"):
                 info = resource_info(crd, version)
-                compiled = compile_version(crd, version["name"])
-                make = LeavingKind if deleting else CustomKind
-                kind = make(info, compiled, f"{spec['group']}/{storage}")
+                kind = self._kind(crd, info, f"{spec['group']}/{storage}")
+                kind.leaving = deleting
                 kind.deprecation = deprecation_warning(spec, version)
                 self._kinds.add(kind)
         if before is not None and (before["spec"], before["names"]) != (spec, state["names"]):
             self._store.end_watches(_table(state))
+
+    def _kind(self, crd: Obj, info: ResourceInfo, storage: str) -> CustomKind:
+        compiled = compile_version(crd, info.version)
+        if (crd["spec"].get("conversion") or {}).get("strategy") != "Webhook":
+            return CustomKind(info, compiled, storage)
+        return ConvertedKind(info, compiled, storage, Converter(self._client, crd))
 
     def _unserve(self, name: str) -> None:
         state = self._served.pop(name, None)
@@ -137,13 +132,8 @@ class Definitions:
         if CLEANUP not in (meta.get("finalizers") or ()):
             return
         table = f"{crd['spec']['group']}/{crd['spec']['names']['plural']}"
-        left = list(self._store.scan(table))
-        for entry in left:
-            if not entry.deleting:
-                try:
-                    await self._access.delete(table, entry.namespace, entry.name, {})
-                except (errors.NotFound, errors.Conflict):
-                    continue
+        staying = [entry for entry in self._store.scan(table) if not entry.deleting]
+        await self._access.delete_all(table, staying, {})
         if self._store.count(table):
             self._queue.add_after(meta["name"], RECHECK)
             return

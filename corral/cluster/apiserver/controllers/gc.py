@@ -58,6 +58,7 @@ class GarbageCollector:
             self._learn(entry)
             if entry.owners:
                 self._items.add(where)
+                self._look_at_owners(entry)  # perhaps it no longer blocks them
         else:
             self._by_uid[entry.uid] = where
         if entry.deleting:
@@ -96,6 +97,12 @@ class GarbageCollector:
             self._items.add(dependent)
         for uid in self._owners.pop(where, ()):
             self._drop(uid, where)
+
+    def _look_at_owners(self, entry: Entry) -> None:
+        for uid in entry.owners:
+            owner = self._by_uid.get(uid)
+            if owner is not None:
+                self._look_at_owner(owner)
 
     def _look_at_owner(self, where: Where) -> None:
         entry = self._store.get(*where)

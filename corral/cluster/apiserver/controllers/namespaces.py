@@ -104,9 +104,8 @@ class Namespaces:
         kind = self._access.kind(table)
         if kind is None or not kind.info.namespaced:
             return 0
-        for entry in list(self._store.scan(table, f"{name}/")):
-            if not entry.deleting:
-                await self._remove(table, name, entry.name)
+        staying = [e for e in self._store.scan(table, f"{name}/") if not e.deleting]
+        await self._access.delete_all(table, staying, {"propagationPolicy": "Background"})
         left = list(self._store.scan(table, f"{name}/"))
         if left:
             remaining[f"{kind.info.plural}.{kind.info.group}"] = len(left)
@@ -114,12 +113,6 @@ class Namespaces:
             for finalizer in entry.decode()["metadata"].get("finalizers") or ():
                 held[finalizer] = held.get(finalizer, 0) + 1
         return len(left)
-
-    async def _remove(self, table: str, namespace: str, name: str) -> None:
-        try:
-            await self._access.delete(table, namespace, name, {"propagationPolicy": "Background"})
-        except (errors.NotFound, errors.Conflict):
-            return
 
     async def _finalize(self, name: str) -> None:
         def change(live: Obj) -> Obj:

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 from datetime import UTC, datetime, timedelta
 
 from corral.cluster.apiserver.auth.rbac import aggregate
 from corral.cluster.apiserver.controllers.access import Access
 from corral.cluster.apiserver.controllers.queue import KeyedQueue
-from corral.cluster.apiserver.store import Event
+from corral.cluster.apiserver.store import Event, StoreError
 from corral.kube import errors
 from corral.kube.types import Obj
+
+log = logging.getLogger(__name__)
 
 EVENTS = "/events"
 EVENT_LIFE = timedelta(hours=1)
@@ -43,8 +46,8 @@ class EventSweeper:
             if last_touched(entry.decode()) + EVENT_LIFE < now:
                 try:
                     await self._access.delete(EVENTS, entry.namespace, entry.name, {})
-                except errors.NotFound:
-                    continue
+                except (errors.ApiError, StoreError) as err:
+                    log.debug("event %s stays for now: %s", entry.key, err)
 
 
 def last_touched(event: Obj) -> datetime:

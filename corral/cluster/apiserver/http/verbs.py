@@ -56,6 +56,7 @@ class Verbs:
         out = negotiate.output(request.headers.get("Accept", ""))
         version = request.query.get("resourceVersion", "") if request.query_string else ""
         entry = await self.reader.get(kind, info.namespace, info.name, version=version)
+        await kind.prefetch([entry])
         if info.subresource == "scale":
             obj = kind.get_scale(kind.from_storage(entry.decode()))
             return answer(out, orjson.dumps(obj))
@@ -67,6 +68,7 @@ class Verbs:
         out = negotiate.output(request.headers.get("Accept", ""))
         options = list_options(kind, request.query, watch=False)
         page = await self.reader.page(kind, info.namespace, options)
+        await kind.prefetch(page.entries)
         pieces = self._renderer(kind, out, request.query).page(page)
         whole = out.media != negotiate.JSON or out.shape == "table"
         if whole or len(page.entries) <= PIECE or negotiate.wants_pretty(request):

@@ -145,6 +145,7 @@ class Stream:
             await response.write(b'{"type":"ERROR","object":%b}\n' % body)
             return
         clock = _Clock(loop, seconds, watch)
+        await self._kind.prefetch(initial)
         await self._write_initial(response, initial)
         last = 0.0
         try:
@@ -153,7 +154,9 @@ class Stream:
                 pause = last + COALESCE - loop.time()
                 if pause > 0 and not clock.over:
                     await asyncio.sleep(pause)
-                data = self._lines(watch.drain())
+                events = watch.drain()
+                await self._kind.prefetch_events(events)
+                data = self._lines(events)
                 if data:
                     await response.write(data)
                     last = loop.time()

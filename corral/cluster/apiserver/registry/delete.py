@@ -34,7 +34,7 @@ class Deleter:
             raise say.invalid("meta.k8s.io", "DeleteOptions", "", problems)
         for _ in range(MAX_TRIES):
             entry = self._registry.head(kind, namespace, name)
-            obj = kind.from_storage(entry.decode())
+            obj = await kind.served(entry.decode())
             self._check_preconditions(kind, obj, options)
             request = AdmissionRequest(
                 "DELETE", kind, namespace, name, None, obj, context, options=options
@@ -54,7 +54,7 @@ class Deleter:
         now = self._registry.now()
         graceful, pending = _grace(kind, obj, options, now)
         if pending:
-            return kind.from_storage(obj), False
+            return await kind.served(obj), False
         kind.start_delete(obj, _stamp(now))
         before = list(meta.get("finalizers") or ())
         finalizers = _finalizers(kind, before, options)
@@ -66,10 +66,10 @@ class Deleter:
         if waits or (graceful and meta["deletionGracePeriodSeconds"] > 0):
             if not context.dry_run and obj != entry.decode():
                 await self._store.write(kind.info.table, entry.key, obj, expect=entry)
-            return kind.from_storage(obj), False
+            return await kind.served(obj), False
         if not context.dry_run:
             await self._store.write(kind.info.table, entry.key, obj, expect=entry, delete=True)
-        return kind.from_storage(obj), True
+        return await kind.served(obj), True
 
     def _check_preconditions(self, kind: Kind, obj: Obj, options: Obj) -> None:
         wanted = options.get("preconditions") or {}
@@ -109,6 +109,7 @@ class Deleter:
             await self.delete(
                 kind, entry.namespace, entry.name, context=context, options=dict(options)
             )
+        await kind.prefetch(found)
         return [kind.from_storage(entry.decode()) for entry in found]
 
 

@@ -10,6 +10,7 @@ from corral.cluster.apiserver.apply import apply as server_side_apply
 from corral.cluster.apiserver.auth.users import UserInfo
 from corral.cluster.apiserver.errors import FieldError
 from corral.cluster.apiserver.resources import ResourceInfo
+from corral.cluster.apiserver.store import Entry, Event
 from corral.kube.types import Obj
 
 
@@ -59,6 +60,24 @@ class Kind(ABC):
         """Convert a stored object to this version."""
         obj["apiVersion"] = self.info.api_version
         return obj
+
+    async def prefetch(self, entries: Sequence[Entry]) -> None:  # noqa: B027 -- few kinds need it
+        """Make ready what ``from_storage`` of these entries will need."""
+
+    async def prefetch_events(self, events: Sequence[Event]) -> None:  # noqa: B027 -- likewise
+        """The same for the entries of events."""
+
+    async def served(self, obj: Obj) -> Obj:
+        """One stored object in this version."""
+        return self.from_storage(obj)
+
+    async def stored(self, obj: Obj) -> Obj:
+        """A finished object as it is stored; shares its metadata with ``obj``."""
+        return obj
+
+    def is_current(self, entry: Entry) -> bool:
+        """The entry is stored in the version that is written today."""
+        return True
 
     @property
     def plain(self) -> bool:

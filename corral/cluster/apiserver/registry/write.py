@@ -106,7 +106,8 @@ class Writer:
         if self._store.head(info.table, key) is not None:
             raise say.already_exists(info.group, info.plural, name)
         if not context.dry_run:
-            await self._store.write(info.table, key, obj, expect=None)
+            stored = await kind.stored(obj)
+            await self._store.write(info.table, key, stored, expect=None)
         return kind.from_storage(obj)
 
     # -- update ----------------------------------------------------------------------------
@@ -144,7 +145,7 @@ class Writer:
                     kind, namespace, obj, context, options or {}, tracked=not track
                 )
                 return made, True
-            live = kind.from_storage(entry.decode())
+            live = await kind.served(entry.decode())
             new = change(live)
             check_namespace(kind, namespace, new)
             check_name(new, name)
@@ -170,7 +171,7 @@ class Writer:
     ) -> Obj:
         registry = self._registry
         info = kind.info
-        old = kind.from_storage(entry.decode())
+        old = await kind.served(entry.decode())
         now = registry.timestamp()
         if track:
             kind.track(old, new, manager=context.manager, now=now, subresource=subresource)
@@ -196,12 +197,13 @@ class Writer:
         request.object, request.old = new, old
         await registry.admission.validate(request)
         keep_times(old, new)
-        if context.dry_run or new == old:
+        if context.dry_run or (new == old and kind.is_current(entry)):
             return kind.from_storage(new)
+        stored = await kind.stored(new)
         if finished_deleting(new["metadata"]) and not kind.held(new):
-            await self._store.write(info.table, entry.key, new, expect=entry, delete=True)
+            await self._store.write(info.table, entry.key, stored, expect=entry, delete=True)
         else:
-            await self._store.write(info.table, entry.key, new, expect=entry)
+            await self._store.write(info.table, entry.key, stored, expect=entry)
         return kind.from_storage(new)
 
 

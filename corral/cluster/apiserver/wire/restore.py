@@ -80,7 +80,8 @@ def _value(kind: Type, value: Any) -> None:
         case "string" | "bool" | "int" | "float":
             _scalar(kind, value)
         case _:
-            if error := explain_value(kind, value):
+            # Such a type reads the value as Go prints it: 80.0 as 80.
+            if error := explain_value(kind, whole_numbers(value)):
                 raise _Refused(error)
 
 

@@ -574,3 +574,25 @@ def _check_watch(watch: Watch, since: int, log: list[tuple[str, str, Obj]]) -> i
     events = watch.drain()
     assert [(e.type, e.entry.key, e.entry.decode()) for e in events] == log[since:]
     return len(log)
+
+
+async def test_past_states_are_listed_for_some_minutes(open_store: Opener) -> None:
+    now = 0.0
+    store = await open_store(limits=Limits(past_seconds=300), clock=lambda: now)
+    first = await store.write(TABLE, "a", {"metadata": {"name": "a"}}, expect=None)
+    now = 1000.0
+    second = await store.write(TABLE, "b", {"metadata": {"name": "b"}}, expect=None)
+    now = 1299.0
+    assert [e.key for e in store.scan_at(TABLE, first.rv)] == ["a"]
+    now = 1300.0
+    with pytest.raises(Compacted):
+        store.scan_at(TABLE, first.rv)
+    assert [e.key for e in store.scan_at(TABLE, second.rv)] == ["a", "b"]
+    watch = store.watch(TABLE, first.rv)
+    assert [e.rv for e in watch.drain()] == [second.rv]
+
+
+async def test_selectable_fields_are_those_of_the_asking_version(store: Store) -> None:
+    entry = await store.write(TABLE, "a", {"metadata": {"name": "a"}, "x": "1"}, expect=None)
+    assert entry.fields(lambda obj: {"old": obj["x"]}) == {"old": "1"}
+    assert entry.fields(lambda obj: {"new": obj["x"]}) == {"new": "1"}

@@ -21,6 +21,9 @@ __all__ = ["check_projected", "check_token_expiration"]
 
 ItemCheck = Callable[[Errors, Obj, str], None]
 _KEY_TYPES = ("RSA3072", "RSA4096", "ECDSAP256", "ECDSAP384", "ECDSAP521", "ED25519")
+_LONGEST = 91 * 24 * 60 * 60
+_LONGEST_OWN = 24 * 60 * 60
+"""Seconds a pod certificate may last: of any signer, and of Kubernetes' own."""
 _CLASH = "conflicting duplicate paths"
 
 
@@ -86,6 +89,10 @@ def _trust_bundle(errs: Errors, source: Obj, path: str) -> None:
     check_unreserved_path(errs, target, f"{path}.path")
 
 
+def _is_own_signer(signer: str) -> bool:
+    return f".{signer.partition('/')[0]}".endswith(".kubernetes.io")
+
+
 def _pod_certificate(errs: Errors, source: Obj, path: str, outer: str, taken: set[str]) -> None:
     check_signer_name(errs, source.get("signerName") or "", f"{path}.signerName")
     key_type = source.get("keyType") or ""
@@ -94,6 +101,10 @@ def _pod_certificate(errs: Errors, source: Obj, path: str, outer: str, taken: se
     seconds = source.get("maxExpirationSeconds")
     if seconds is not None and seconds < 3600:
         why = "if provided, maxExpirationSeconds must be >= 3600"
+        errs.append(invalid_value(f"{path}.maxExpirationSeconds", seconds, why))
+    longest = _LONGEST_OWN if _is_own_signer(source.get("signerName") or "") else _LONGEST
+    if seconds is not None and seconds > longest:
+        why = f"if provided, maxExpirationSeconds must be <= {longest}"
         errs.append(invalid_value(f"{path}.maxExpirationSeconds", seconds, why))
     found = False
     for name in ("credentialBundlePath", "keyPath", "certificateChainPath"):
