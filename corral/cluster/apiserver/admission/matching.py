@@ -11,7 +11,7 @@ from corral.cluster.apiserver.store import Event, Store
 from corral.kube.selectors import Selector
 from corral.kube.types import Obj
 
-__all__ = ["Candidate", "Hook", "HookSource"]
+__all__ = ["Candidate", "Hook", "HookSource", "Rule", "rule_of"]
 
 _MAX_CACHED = 4096
 _VARIABLES = ("object", "oldObject", "request", "authorizer", "authorizer.requestResource")
@@ -47,7 +47,8 @@ def _in(value: str, allowed: frozenset[str]) -> bool:
     return value in allowed or "*" in allowed
 
 
-def _rule(obj: Obj) -> Rule:
+def rule_of(obj: Obj) -> Rule:
+    """A rule of a webhook or a policy."""
     split = (name.partition("/") for name in obj.get("resources") or ())
     return Rule(
         frozenset(obj.get("operations") or ()),
@@ -103,7 +104,7 @@ class Hook:
     def __init__(self, configuration: str, index: int, obj: Obj) -> None:
         self.id = (configuration, index)
         self.name: str = obj.get("name", "")
-        self.rules = tuple(map(_rule, obj.get("rules") or ()))
+        self.rules = tuple(map(rule_of, obj.get("rules") or ()))
         self.namespaces = Selector.from_object(obj.get("namespaceSelector") or {})
         self.objects = Selector.from_object(obj.get("objectSelector") or {})
         self.equivalent = obj.get("matchPolicy", "Equivalent") == "Equivalent"

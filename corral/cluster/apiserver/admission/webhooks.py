@@ -12,7 +12,7 @@ import asyncio
 import logging
 import uuid
 from collections.abc import Sequence
-from typing import Any, Protocol
+from typing import Any
 
 import orjson
 
@@ -20,7 +20,8 @@ from corral.cluster.apiserver import errors as say
 from corral.cluster.apiserver.admission.chain import Plugin
 from corral.cluster.apiserver.admission.client import CallError, WebhookClient
 from corral.cluster.apiserver.admission.matching import Candidate, Hook, HookSource
-from corral.cluster.apiserver.admission.refusals import name_before_generation, refuse
+from corral.cluster.apiserver.admission.refusals import refuse
+from corral.cluster.apiserver.admission.reinvocation import Stage, Turns, run_stages
 from corral.cluster.apiserver.admission.review import (
     Answer,
     InvalidAnswer,
@@ -30,17 +31,17 @@ from corral.cluster.apiserver.admission.review import (
     refusal,
     version_for,
 )
-from corral.cluster.apiserver.auth.attributes import Attributes, Decision
-from corral.cluster.apiserver.auth.users import (
-    AUTHENTICATED,
-    UserInfo,
-    service_account_groups,
-    service_account_username,
+from corral.cluster.apiserver.admission.views import (
+    Authorizes,
+    KindFinder,
+    Views,
+    frozen,
+    operation_of,
 )
 from corral.cluster.apiserver.patch import apply_json_patch
 from corral.cluster.apiserver.registry.core import AdmissionRequest
 from corral.cluster.apiserver.registry.kind import Kind
-from corral.cluster.apiserver.resources import Catalog, ResourceInfo
+from corral.cluster.apiserver.resources import Catalog
 from corral.cluster.apiserver.store import Store
 from corral.kube import errors
 from corral.kube.types import Obj
@@ -51,23 +52,10 @@ log = logging.getLogger(__name__)
 
 MUTATING = "admissionregistration.k8s.io/mutatingwebhookconfigurations"
 VALIDATING = "admissionregistration.k8s.io/validatingwebhookconfigurations"
-NAMESPACES = "/namespaces"
 _EXEMPT_GROUPS = frozenset(
     {"admissionregistration.k8s.io", "authentication.k8s.io", "authorization.k8s.io"}
 )
 _HARMLESS = frozenset({"None", "NoneOnDryRun"})
-
-
-class KindFinder(Protocol):
-    """The kinds that are served."""
-
-    def find(self, group: str, version: str, plural: str) -> Kind | None: ...
-
-
-class Authorizes(Protocol):
-    """Answers the checks of match conditions."""
-
-    def authorize(self, attrs: Attributes) -> Decision: ...
 
 
 class _Webhooks(Plugin):
@@ -85,9 +73,7 @@ class _Webhooks(Plugin):
         authorizer: Authorizes,
         client: WebhookClient,
     ) -> None:
-        self._store = store
-        self._kinds = kinds
-        self._authorizer = authorizer
+        self._views = Views(store, kinds, authorizer)
         self._client = client
         self._source = HookSource(store, catalog, table)
 
@@ -98,56 +84,10 @@ class _Webhooks(Plugin):
         info = request.kind.info
         if info.group in _EXEMPT_GROUPS:
             return ()
-        operation = "CREATE" if request.subresource == "binding" else request.operation
-        return self._source.candidates(operation, info, request.subresource)
+        return self._source.candidates(operation_of(request), info, request.subresource)
 
     def _selected(self, hook: Hook, request: AdmissionRequest) -> bool:
-        info = request.kind.info
-        if hook.namespaces and (info.namespaced or info.table == NAMESPACES):
-            if not hook.namespaces.matches(self._namespace_labels(request)):
-                return False
-        if not hook.objects:
-            return True
-        metas = [(obj.get("metadata") or {}) for obj in (request.object, request.old) if obj]
-        return any(hook.objects.matches(meta.get("labels") or {}) for meta in metas)
-
-    def _namespace_labels(self, request: AdmissionRequest) -> dict[str, str]:
-        name = request.namespace
-        if request.kind.info.table == NAMESPACES:
-            if request.object is not None and not request.subresource:
-                return request.object["metadata"].get("labels") or {}
-            name = request.name
-        entry = self._store.head(NAMESPACES, name)
-        if entry is None:
-            raise say.not_found("", "namespaces", name)
-        return entry.labels
-
-    # -- versions --------------------------------------------------------------------------
-
-    def _kind(self, info: ResourceInfo, request: AdmissionRequest) -> Kind:
-        own = request.kind
-        if info is own.info:
-            return own
-        found = self._kinds.find(info.group, info.version, info.plural)
-        if found is None:
-            raise say.internal(f"unable to convert to {info.api_version}: unknown kind")
-        return found
-
-    def _shown(self, obj: Obj | None, kind: Kind, request: AdmissionRequest) -> Any:
-        """An object as a webhook for ``kind`` sees it; never the object itself."""
-        if obj is None:
-            return None
-        own, sub = request.kind, request.subresource
-        obj = orjson.loads(orjson.dumps(obj))
-        stored = not self.mutating and request.operation in ("CREATE", "UPDATE")
-        plain = obj.get("kind") == own.info.kind
-        if plain and stored:
-            obj = kind.from_storage(obj)
-        elif plain and kind is not own:
-            obj = kind.from_storage(own.to_storage(obj))
-        if sub == "scale":
-            return kind.get_scale(obj)
-        return _binding(obj) if sub == "binding" else obj
+        return self._views.selected(hook.namespaces, hook.objects, request)
 
     # -- conditions ------------------------------------------------------------------------
 
@@ -156,28 +96,12 @@ class _Webhooks(Plugin):
     ) -> bool:
         if not hook.conditions:
             return True
-        info = request.kind.info
-        here = {"group": info.group, "resource": info.plural}
-        more = {
-            "namespace": question.get("namespace", ""),
-            "name": question.get("name", ""),
-            "subresource": request.subresource,
-        }
-        data = {
-            "object": objects[0],
-            "oldObject": objects[1],
-            "request": question,
-            "authorizer": {"": "authorizer"},
-            "authorizer.requestResource": {
-                "": "resource",
-                **here,
-                **{k: v for k, v in more.items() if v},
-            },
-        }
+        data = self._views.variables(request, question, objects)
+        authorize = self._views.authorize_as(request.context.user)
         problems = []
         for condition in hook.conditions:
             try:
-                if not condition.evaluate(data, self._authorize_as(request.context.user)):
+                if not condition.evaluate(data, authorize):
                     return False
             except ValueError as why:
                 problems.append(str(why))
@@ -185,33 +109,6 @@ class _Webhooks(Plugin):
             text = problems[0] if len(problems) == 1 else f"[{', '.join(problems)}]"
             raise refuse(request, text)
         return not problems
-
-    def _authorize_as(self, user: UserInfo) -> Any:
-        def authorize(check: Any) -> tuple[bool, str]:
-            who = user
-            account = check.get("serviceAccount")
-            if account:
-                namespace = check.get("serviceAccountNamespace", "")
-                groups = (*service_account_groups(namespace), AUTHENTICATED)
-                who = UserInfo(service_account_username(namespace, account), groups=groups)
-            path = check.get("path", "")
-            attrs = Attributes(
-                who,
-                check["verb"],
-                check.get("namespace", ""),
-                check.get("group", ""),
-                "*",
-                check.get("resource", ""),
-                check.get("subresource", ""),
-                check.get("name", ""),
-                not path,
-                path,
-                check.get("fieldSelector", ""),
-            )
-            decision = self._authorizer.authorize(attrs)
-            return decision.allowed, decision.reason
-
-        return authorize
 
     # -- calling ---------------------------------------------------------------------------
 
@@ -270,19 +167,11 @@ class _Webhooks(Plugin):
         log.warning("%s; its failure policy lets the request pass", text)
 
 
-def _binding(pod: Obj) -> Obj:
-    """Assigning a pod is the creation of a Binding to its users."""
-    meta = pod["metadata"]
-    return {
-        "kind": "Binding",
-        "apiVersion": "v1",
-        "metadata": {k: meta[k] for k in ("name", "namespace", "uid") if k in meta},
-        "target": {"kind": "Node", "name": pod["spec"].get("nodeName", "")},
-    }
-
-
 class MutatingWebhooks(_Webhooks):
-    """Calls the mutating webhooks. ``built_in`` are the plugins to run again after a change."""
+    """Calls the mutating webhooks, after the stages that go before them.
+
+    ``built_in`` are the plugins to run again after a change.
+    """
 
     mutating = True
 
@@ -295,35 +184,35 @@ class MutatingWebhooks(_Webhooks):
         authorizer: Authorizes,
         client: WebhookClient,
         built_in: Sequence[Plugin] = (),
+        before: Sequence[Stage] = (),
     ) -> None:
         super().__init__(
             store, catalog, MUTATING, kinds=kinds, authorizer=authorizer, client=client
         )
         self._built_in = built_in
+        self._before = before
 
     async def mutate(self, request: AdmissionRequest) -> bool:
+        return await run_stages((*self._before, self), self._built_in, request)
+
+    async def first(self, request: AdmissionRequest, turns: Turns) -> bool:
         candidates = self._candidates(request)
-        if not candidates:
-            return False
-        invoked: list[Candidate] = []  # that want to be asked again, so far
-        again: list[Candidate] = []
-        changed = False
         for candidate in candidates:
-            outcome = await self._run(candidate, request)
-            if outcome:
-                changed = True
-                again += invoked
-                invoked = []
-            if outcome is not None and candidate.hook.reinvocable:
-                invoked.append(candidate)
-        if not changed:
-            return False
-        if await self._run_built_in(request):
-            again += invoked
-        for candidate in candidates:
-            if candidate in again:
+            await self._take_turn(candidate, request, turns)
+        return bool(candidates)
+
+    async def again(self, request: AdmissionRequest, turns: Turns) -> None:
+        for candidate in self._candidates(request):
+            if candidate.hook.id in turns.again:
                 await self._run(candidate, request)
-        return True
+
+    async def _take_turn(
+        self, candidate: Candidate, request: AdmissionRequest, turns: Turns
+    ) -> None:
+        outcome = await self._run(candidate, request)
+        if outcome is not None:
+            hook = candidate.hook
+            turns.took(hook.id, changed=outcome, reinvocable=hook.reinvocable)
 
     async def validate(self, request: AdmissionRequest) -> None:
         """Deletes and connections have no object to change but are asked about all the same."""
@@ -331,24 +220,13 @@ class MutatingWebhooks(_Webhooks):
             for candidate in self._candidates(request):
                 await self._run(candidate, request)
 
-    async def _run_built_in(self, request: AdmissionRequest) -> bool:
-        before = orjson.dumps(request.object, option=orjson.OPT_SORT_KEYS)
-        table = request.kind.info.table
-        for plugin in self._built_in:
-            if plugin.tables is None or table in plugin.tables:
-                await plugin.mutate(request)
-        return before != orjson.dumps(request.object, option=orjson.OPT_SORT_KEYS)
-
     async def _run(self, candidate: Candidate, request: AdmissionRequest) -> bool | None:
         """Ask one webhook; whether it changed the object, None when it was not to be asked."""
         hook, info = candidate
         if not self._selected(hook, request):
             return None
-        kind = self._kind(info, request)
-        old = self._shown(request.old, kind, request)
-        new = self._shown(request.object, kind, request)
-        if request.operation == "CREATE" and not name_before_generation(request) and new:
-            new["metadata"].pop("name", None)
+        kind = self._views.kind(info, request)
+        new, old = self._views.objects(kind, request, mutating=True)
         question = describe(request, info, mutating=True)
         if not self._meets_conditions(hook, request, question, (new, old)):
             return None
@@ -368,7 +246,7 @@ class MutatingWebhooks(_Webhooks):
         if answer.patch_type != "JSONPatch":
             self._failed(hook, f'unsupported patch type "{answer.patch_type}"')
             return False
-        before = orjson.dumps(request.object, option=orjson.OPT_SORT_KEYS)
+        before = frozen(request.object)
         try:
             patched = apply_json_patch(new, answer.patch)
         except errors.BadRequest as why:
@@ -377,22 +255,8 @@ class MutatingWebhooks(_Webhooks):
             return False
         except errors.ApiError as why:
             raise say.internal(str(why.__cause__ or why.message)) from why
-        if request.subresource == "scale":
-            replicas = (patched.get("spec") or {}).get("replicas") or 0
-            request.kind.set_scale(request.object or {}, replicas)
-        elif request.subresource != "binding":
-            request.object = self._settled(request, kind, patched)
-        return before != orjson.dumps(request.object, option=orjson.OPT_SORT_KEYS)
-
-    def _settled(self, request: AdmissionRequest, kind: Kind, patched: Obj) -> Obj:
-        """The patched object, normal and defaulted, in the version of the request."""
-        if request.operation == "CREATE" and not name_before_generation(request):
-            patched.setdefault("metadata", {})["name"] = request.name
-        patched = kind.normalise(patched)
-        kind.default(patched)
-        if kind is not request.kind:
-            patched = request.kind.from_storage(kind.to_storage(patched))
-        return patched
+        self._views.settle(request, kind, patched)
+        return before != frozen(request.object)
 
 
 def _is_empty(patch: bytes) -> bool:
@@ -426,9 +290,9 @@ class ValidatingWebhooks(_Webhooks):
                 continue
             objects = seen.get(info.api_version)
             if objects is None:
-                kind = self._kind(info, request)
-                shown = (self._shown(obj, kind, request) for obj in (request.object, request.old))
-                objects = seen[info.api_version] = (next(shown), next(shown))
+                kind = self._views.kind(info, request)
+                objects = self._views.objects(kind, request, mutating=False)
+                seen[info.api_version] = objects
             question = describe(request, info, mutating=False)
             if self._meets_conditions(hook, request, question, objects):
                 calls.append(self._ask(hook, request, question, objects))

@@ -154,6 +154,8 @@ _ANY = (*_SCALARS, "list", "map", "null")
 _Q, _V, _U, _F = "Quantity", "Semver", "URL", "Format"
 
 _ADD = {"add": 1, "sub": -1}
+_POINTER_ESCAPES = str.maketrans({"/": "~1", "~": "~0"})
+
 FUNCTIONS: tuple[Signature, ...] = (
     fn("quantity", ["string"], _Q, _make_quantity),
     fn("isQuantity", ["string"], "bool", is_quantity),
@@ -234,6 +236,7 @@ FUNCTIONS: tuple[Signature, ...] = (
     *(fn(f"format.{name}", [], _F, lambda n=name: _format(n)) for name in NAMED_FORMATS),
     method("validate", [_F, "string"], "dyn", _validate, optional=True),
     fn("format.named", ["string"], "dyn", _named_format, optional=True),
+    fn("jsonpatch.escapeKey", ["string"], "string", lambda s: s.translate(_POINTER_ESCAPES)),
     *AUTHORIZATION,
 )
 
