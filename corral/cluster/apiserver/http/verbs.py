@@ -47,6 +47,10 @@ class Verbs:
         self._table_of = table_of
 
     def _renderer(self, kind: Kind, out: negotiate.Output, query: Mapping[str, str]) -> Renderer:
+        included = query.get("includeObject", "")
+        if out.shape == "table" and included not in ("", "Metadata", "Object", "None"):
+            why = "must be 'Metadata', 'Object', 'None', or empty"
+            raise errors.BadRequest(str(say.invalid_value("includeObject", included, why)))
         table = self._table_of(kind) if out.shape == "table" else None
         return Renderer(self.registry, kind, out, table, query.get("includeObject", ""))
 
@@ -275,6 +279,8 @@ class Verbs:
             context=context,
             options=options,
         )
+        for obj in found if not kind.info.custom else ():
+            del obj["kind"], obj["apiVersion"]  # as in any list
         body = orjson.dumps(
             {
                 "kind": kind.info.list_kind,

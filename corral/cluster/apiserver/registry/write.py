@@ -103,8 +103,9 @@ class Writer:
         if versioned:
             raise errors.ApiError("resourceVersion should not be set on objects to be created")
         key = registry.key(kind, namespace, name)
-        if self._store.head(info.table, key) is not None:
-            raise say.already_exists(info.group, info.plural, name)
+        there = self._store.head(info.table, key)
+        if there is not None:
+            raise _exists(kind, name, there)
         if not context.dry_run:
             stored = await kind.stored(obj)
             await self._store.write(info.table, key, stored, expect=None)
@@ -202,9 +203,18 @@ class Writer:
         stored = await kind.stored(new)
         if finished_deleting(new["metadata"]) and not kind.held(new):
             await self._store.write(info.table, entry.key, stored, expect=entry, delete=True)
+            new["metadata"]["resourceVersion"] = str(entry.rv)  # it was not written, it is gone
         else:
             await self._store.write(info.table, entry.key, stored, expect=entry)
         return kind.from_storage(new)
+
+
+def _exists(kind: Kind, name: str, there: Entry) -> errors.AlreadyExists:
+    refusal = say.already_exists(kind.info.group, kind.info.plural, name)
+    if "deletionTimestamp" in there.decode()["metadata"]:
+        text = f"object is being deleted: {refusal.message}"
+        return errors.AlreadyExists(text, details=refusal.details)
+    return refusal
 
 
 def check_namespace(kind: Kind, namespace: str, obj: Obj) -> None:

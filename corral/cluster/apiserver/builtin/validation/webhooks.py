@@ -35,6 +35,9 @@ __all__ = [
 
 _OPERATIONS = ("*", "CONNECT", "CREATE", "DELETE", "UPDATE")
 _SIDE_EFFECTS = ("None", "NoneOnDryRun")
+_CONDITION_VARIABLES = dict.fromkeys(
+    ("object", "oldObject", "request", "authorizer", "authorizer.requestResource"), "dyn"
+)
 _FORM = "; desired format: https://host[/path]"
 
 
@@ -183,6 +186,8 @@ def _check_conditions(errs: Errors, conditions: list[Obj], path: str) -> None:
         name = condition.get("name") or ""
         if not (condition.get("expression") or "").strip():
             errs.append(required(f"{path}[{i}].expression"))
+        else:
+            _check_expression(errs, condition["expression"], f"{path}[{i}].expression")
         if not name:
             errs.append(required(f"{path}[{i}].name"))
         else:
@@ -190,6 +195,19 @@ def _check_conditions(errs: Errors, conditions: list[Obj], path: str) -> None:
             if name in seen:
                 errs.append(duplicate(f"{path}[{i}].name", name))
             seen.add(name)
+
+
+def _check_expression(errs: Errors, expression: str, path: str) -> None:
+    # The engine is large: it is loaded by the first condition.
+    from corral.cluster.apiserver.cel.engine import UNKNOWN_TYPE, CompileError, check
+
+    try:
+        kind = check(expression, _CONDITION_VARIABLES)
+    except CompileError as why:
+        errs.append(invalid_value(path, expression, f"compilation failed: {why}"))
+        return
+    if kind not in ("bool", UNKNOWN_TYPE):
+        errs.append(invalid_value(path, expression, f"must evaluate to bool but got {kind}"))
 
 
 def _check_hook(errs: Errors, hook: Obj, path: str) -> None:
