@@ -101,6 +101,13 @@ def test_the_default_service_range_is_an_object(cluster: Objects) -> None:
     found = cluster.get("networking.k8s.io/v1", "servicecidrs", "kubernetes")
     assert found["spec"] == {"cidrs": ["10.96.0.0/16"]}
 
+    def ready() -> bool:
+        found = cluster.get("networking.k8s.io/v1", "servicecidrs", "kubernetes")
+        conditions = (found.get("status") or {}).get("conditions") or []
+        return [(c["type"], c["status"]) for c in conditions] == [("Ready", "True")]
+
+    assert eventually(ready)
+
 
 def test_served_groups_are_registered(cluster: Objects) -> None:
     found = eventually(lambda: cluster.find(SERVICES, "apiservices", "v1.apps"))
@@ -234,8 +241,9 @@ def test_pod_certificates_do_not_last_for_ever(
         ),
         ("object.spec", "must evaluate to bool but got dyn"),
         ("authorizer.requestResource.check('get').allowed() && object.x == 1", ""),
+        ("namespaceObject.metadata.name == 'x'", ""),
     ],
-    ids=["no expression", "an unknown name", "no condition", "a condition"],
+    ids=["no expression", "an unknown name", "no condition", "a condition", "one on the namespace"],
 )
 def test_match_conditions_are_compiled(cluster: Objects, expression: str, message: str) -> None:
     hook = {

@@ -33,6 +33,8 @@ from corral.cluster.apiserver.controllers.crds import Definitions
 from corral.cluster.apiserver.controllers.gc import GarbageCollector
 from corral.cluster.apiserver.controllers.namespaces import Namespaces
 from corral.cluster.apiserver.controllers.registrations import Registrations
+from corral.cluster.apiserver.controllers.tokens import SecretTokens
+from corral.cluster.apiserver.controllers.service_range import ServiceRange
 from corral.cluster.apiserver.controllers.upkeep import EventSweeper, RoleAggregator
 from corral.cluster.apiserver.crd.structural import CompiledVersion
 from corral.cluster.apiserver.customs import CustomKind
@@ -140,7 +142,7 @@ class ApiServer:
         self.verbs = Verbs(self.registry, self._table_of)
         network = ServiceNetwork(cidr=self.config.service_cidr)
         self.allocator = self.registry.hooks["/services"] = ServiceAllocator(self.store, network)
-        self._make_controllers()
+        self._make_controllers(issuer)
         system = System(
             catalog=self.catalog,
             discovery=Discovery(self.catalog),
@@ -173,7 +175,7 @@ class ApiServer:
             system=system,
         )
 
-    def _make_controllers(self) -> None:
+    def _make_controllers(self, issuer: TokenIssuer) -> None:
         def access(name: str) -> Access:
             return Access(self.verbs, self.catalog, name)
 
@@ -183,8 +185,16 @@ class ApiServer:
             self.definitions,
             Registrations(access("kube-apiserver"), self.catalog),
             Namespaces(access("namespace-controller"), self.pki.ca.cert.decode()),
+            SecretTokens(
+                access("tokens-controller"),
+                lambda namespace, account, uid, secret: issuer.issue_for_secret(
+                    namespace, account, sa_uid=uid, secret=secret
+                ),
+                self.pki.ca.cert.decode(),
+            ),
             GarbageCollector(access("generic-garbage-collector")),
             RoleAggregator(access("clusterrole-aggregation-controller")),
+            ServiceRange(access("kube-apiserver")),
             EventSweeper(access("kube-apiserver")),
             QuotaUsage(self.store, kind=self.kinds.find("", "v1", "resourcequotas")),
         ]
@@ -329,7 +339,9 @@ class Controller(Protocol):
 
 
 def _refers(pod: Obj, resource: str, name: str) -> bool:
-    """Whether a pod uses a secret, config map, claim or service account of this name."""
+    """Whether a pod is, or uses, the pod, secret, config map, claim or account of this name."""
+    if resource == "pods":
+        return bool(pod["metadata"]["name"] == name)
     spec = pod["spec"]
     if resource == "serviceaccounts":
         return bool(spec.get("serviceAccountName") == name)

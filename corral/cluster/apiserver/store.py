@@ -459,7 +459,8 @@ class Store:
         self._next = rv + 1
         meta = obj["metadata"]
         meta["resourceVersion"] = str(rv)
-        value = orjson.dumps(obj)
+        # A copy of its own: what the encoder returns keeps a buffer three times as large.
+        value = bytes(memoryview(orjson.dumps(obj)))
         create_rv = expect.create_rv if expect else rv
         entry = Entry(resource, key, value, rv=rv, create_rv=create_rv, meta=meta)
         type_ = DELETED if delete else (MODIFIED if expect else ADDED)

@@ -136,7 +136,7 @@ def strategic_patches(draw: st.DrawFn, old: Any, new: Any) -> Any:
                            {"spec": {"$patch": "delete"}}, {"metadata": {"labels": None}},
                            {"spec": {"$retainKeys": ["none"], "x": 1}}, {"spec": None},
                            {"metadata": gone},
-                           {"metadata": {"$setElementOrder/finalizers": ["example.com/b"]}}])  # fmt: skip
+                           {"metadata": {"$setElementOrder/finalizers": ["x.com/b"]}}])  # fmt: skip
     return draw(rarely(st.just(patch), odd, 12))
 
 

@@ -14,7 +14,10 @@ from corral.kube.types import Obj
 __all__ = ["Candidate", "Hook", "HookSource", "Rule", "rule_of"]
 
 _MAX_CACHED = 4096
-_VARIABLES = ("object", "oldObject", "request", "authorizer", "authorizer.requestResource")
+_VARIABLES = (
+    "object", "oldObject", "namespaceObject", "request", "authorizer",
+    "authorizer.requestResource",
+)  # fmt: skip
 
 
 class Rule(NamedTuple):

@@ -20,6 +20,7 @@ from corral.cluster.apiserver.admission.pods import (
     PodResize,
     RuntimeClasses,
 )
+from corral.cluster.apiserver.admission.policies import MutatingPolicies, ValidatingPolicies
 from corral.cluster.apiserver.admission.priority import Priority
 from corral.cluster.apiserver.admission.quota import ResourceQuota
 from corral.cluster.apiserver.admission.rbac import Escalation
@@ -30,11 +31,8 @@ from corral.cluster.apiserver.admission.storage import (
     DefaultStorageClass,
     InUseProtection,
 )
-from corral.cluster.apiserver.admission.webhooks import (
-    KindFinder,
-    MutatingWebhooks,
-    ValidatingWebhooks,
-)
+from corral.cluster.apiserver.admission.views import KindFinder
+from corral.cluster.apiserver.admission.webhooks import MutatingWebhooks, ValidatingWebhooks
 from corral.cluster.apiserver.auth.authorization import Authorizer
 from corral.cluster.apiserver.resources import Catalog
 from corral.cluster.apiserver.store import Store
@@ -71,12 +69,20 @@ def default_plugins(
         PodResize(store),
     ]
     mutating = [p for p in built_in if type(p).mutate is not Plugin.mutate]
+    policies = MutatingPolicies(store, catalog, kinds=kinds, authorizer=authorizer)
     return [
         *built_in,
         MutatingWebhooks(
-            store, catalog, kinds=kinds, authorizer=authorizer, client=client, built_in=mutating
+            store,
+            catalog,
+            kinds=kinds,
+            authorizer=authorizer,
+            client=client,
+            built_in=mutating,
+            before=(policies,),
         ),
         Escalation(authorizer),
+        ValidatingPolicies(store, catalog, kinds=kinds, authorizer=authorizer),
         ValidatingWebhooks(store, catalog, kinds=kinds, authorizer=authorizer, client=client),
         # Last: between its charge and the write nothing may wait.
         ResourceQuota(store),

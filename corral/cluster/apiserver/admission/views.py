@@ -136,6 +136,7 @@ class Views:
         return {
             "object": objects[0],
             "oldObject": objects[1],
+            "namespaceObject": None,  # declared for match conditions, and never there
             "request": question,
             "authorizer": {"": "authorizer"},
             "authorizer.requestResource": {

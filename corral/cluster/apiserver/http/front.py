@@ -29,6 +29,7 @@ from corral.cluster.apiserver.requests import RequestInfo
 from corral.cluster.apiserver.resources import Catalog, ResourceInfo
 from corral.cluster.apiserver.store import StoreError
 from corral.kube import errors
+from corral.kube.selectors import SelectorError, parse_fields
 
 log = logging.getLogger(__name__)
 
@@ -179,6 +180,7 @@ def attributes(user: UserInfo, info: RequestInfo, query: Mapping[str, str]) -> A
     """The request as authorization sees it."""
     if not info.resource:
         return Attributes(user, info.verb, resource_request=False, path=info.path)
+    selector = query.get("fieldSelector", "") if info.verb in ("list", "watch") else ""
     return Attributes(
         user,
         info.verb,
@@ -187,11 +189,20 @@ def attributes(user: UserInfo, info: RequestInfo, query: Mapping[str, str]) -> A
         info.version,
         info.resource,
         info.subresource,
-        info.name,
+        info.name or (_exact_name(selector) if selector else ""),
         True,
         info.path,
-        query.get("fieldSelector", "") if info.verb in ("list", "watch") else "",
+        selector,
     )
+
+
+def _exact_name(selector: str) -> str:
+    """The one name that a field selector asks for: permissions by name hold for it as well."""
+    try:
+        found = parse_fields(selector).requirements
+    except SelectorError:
+        return ""
+    return next((r.values[0] for r in found if r.key == "metadata.name" and r.op == "="), "")
 
 
 def _check_allowed(found: ResourceInfo, info: RequestInfo) -> None:

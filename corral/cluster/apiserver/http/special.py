@@ -169,9 +169,9 @@ class Special:
         node = target.get("name", "")
         if target.get("kind") not in (None, "", "Node"):
             problem = say.not_supported("target.kind", target["kind"], ["Node", "<empty>"])
-            raise say.invalid("", "Binding", name, [problem])
+            raise _plain_refusal(problem)
         if not node:
-            raise say.invalid("", "Binding", name, [say.required("target.name")])
+            raise _plain_refusal(say.required("target.name"))
 
         def change(live: Obj | None) -> Obj:
             assert live is not None
@@ -248,6 +248,11 @@ _REVIEWS = {
     "selfsubjectrulesreviews": "SelfSubjectRulesReview",
 }
 _SUCCESS: Obj = {"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success"}
+
+
+def _plain_refusal(problem: say.FieldError) -> errors.ApiError:
+    """Kubernetes gives these as an error without a reason."""
+    return errors.ApiError(str(problem), reason="")
 
 
 def _assign(pod: Obj, binding: Obj, node: str, *, now: str) -> None:

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator, Mapping
 import orjson
 from aiohttp import web
 
+from corral.cluster.apiserver import errors as say
 from corral.cluster.apiserver.auth.users import UserInfo
 from corral.cluster.apiserver.http import negotiate
 from corral.cluster.apiserver.http.bodies import decode_object, parse_options

@@ -227,7 +227,7 @@ class Reader:
                 await self._store.reached(revision)
         except TimeoutError as err:
             raise errors.Timeout(
-                f"Too large resource version: {revision}, current: {self._store.revision}",
+                f"Timeout: Too large resource version: {revision}, current: {self._store.revision}",
                 details={
                     "causes": [
                         {

@@ -35,9 +35,13 @@ __all__ = [
 
 _OPERATIONS = ("*", "CONNECT", "CREATE", "DELETE", "UPDATE")
 _SIDE_EFFECTS = ("None", "NoneOnDryRun")
-_CONDITION_VARIABLES = dict.fromkeys(
-    ("object", "oldObject", "request", "authorizer", "authorizer.requestResource"), "dyn"
-)
+_VARIABLES = dict.fromkeys(
+    (
+        "object", "oldObject", "request", "namespaceObject", "authorizer",
+        "authorizer.requestResource",
+    ),
+    "dyn",
+)  # fmt: skip
 _FORM = "; desired format: https://host[/path]"
 
 
@@ -178,7 +182,9 @@ def _check_versions(errs: Errors, versions: list[str], path: str) -> None:
         errs.append(invalid_value(path, versions, "must include at least one of v1, v1beta1"))
 
 
-def _check_conditions(errs: Errors, conditions: list[Obj], path: str) -> None:
+def _check_conditions(
+    errs: Errors, conditions: list[Obj], path: str, *, params: bool = False
+) -> None:
     if len(conditions) > 64:
         errs.append(too_many(path, len(conditions), 64))
     seen: set[str] = set()
@@ -187,7 +193,7 @@ def _check_conditions(errs: Errors, conditions: list[Obj], path: str) -> None:
         if not (condition.get("expression") or "").strip():
             errs.append(required(f"{path}[{i}].expression"))
         else:
-            _check_expression(errs, condition["expression"], f"{path}[{i}].expression")
+            _check_expression(errs, condition["expression"], f"{path}[{i}].expression", params)
         if not name:
             errs.append(required(f"{path}[{i}].name"))
         else:
@@ -197,12 +203,12 @@ def _check_conditions(errs: Errors, conditions: list[Obj], path: str) -> None:
             seen.add(name)
 
 
-def _check_expression(errs: Errors, expression: str, path: str) -> None:
+def _check_expression(errs: Errors, expression: str, path: str, params: bool) -> None:
     # The engine is large: it is loaded by the first condition.
     from corral.cluster.apiserver.cel.engine import UNKNOWN_TYPE, CompileError, check
 
     try:
-        kind = check(expression, _CONDITION_VARIABLES)
+        kind = check(expression, _VARIABLES | {"params": "dyn"} if params else _VARIABLES)
     except CompileError as why:
         errs.append(invalid_value(path, expression, f"compilation failed: {why}"))
         return
@@ -305,7 +311,8 @@ def validate_policy(errs: Errors, obj: Obj, version: str) -> None:
         _check_match(errs, match, "spec.matchConstraints")
         if not match.get("resourceRules"):
             errs.append(required("spec.matchConstraints.resourceRules"))
-    _check_conditions(errs, spec.get("matchConditions") or [], "spec.matchConditions")
+    conditions, has_params = spec.get("matchConditions") or [], spec.get("paramKind") is not None
+    _check_conditions(errs, conditions, "spec.matchConditions", params=has_params)
     checks, notes = spec.get("validations") or (), spec.get("auditAnnotations") or ()
     if not checks and not notes:
         why = "validations or auditAnnotations must contain at least one item"
