@@ -12,7 +12,6 @@ from ipaddress import ip_network
 from pathlib import Path
 from typing import Any, Protocol
 
-import orjson
 from aiohttp import web
 
 from corral.cluster.apiserver.admission import Chain
@@ -24,6 +23,7 @@ from corral.cluster.apiserver.auth import bootstrap, pki
 from corral.cluster.apiserver.auth.authentication import Authenticator, parse_token_file
 from corral.cluster.apiserver.auth.authorization import Authorizer
 from corral.cluster.apiserver.auth.jwt import Signer
+from corral.cluster.apiserver.auth.references import pod_refers
 from corral.cluster.apiserver.auth.tokens import ServiceAccountTokens, TokenIssuer
 from corral.cluster.apiserver.auth.users import MASTERS, UserInfo
 from corral.cluster.apiserver.builtin.strategy import strategy_for
@@ -33,8 +33,8 @@ from corral.cluster.apiserver.controllers.crds import Definitions
 from corral.cluster.apiserver.controllers.gc import GarbageCollector
 from corral.cluster.apiserver.controllers.namespaces import Namespaces
 from corral.cluster.apiserver.controllers.registrations import Registrations
-from corral.cluster.apiserver.controllers.tokens import SecretTokens
 from corral.cluster.apiserver.controllers.service_range import ServiceRange
+from corral.cluster.apiserver.controllers.tokens import SecretTokens
 from corral.cluster.apiserver.controllers.upkeep import EventSweeper, RoleAggregator
 from corral.cluster.apiserver.crd.structural import CompiledVersion
 from corral.cluster.apiserver.customs import CustomKind
@@ -211,7 +211,7 @@ class ApiServer:
     def _node_uses(self, node: str, resource: str, namespace: str, name: str) -> bool:
         """A pod on the node refers to the object."""
         return any(
-            _refers(pod.decode(), resource, name)
+            pod_refers(pod.decode(), resource, name)
             for pod in self.store.scan("/pods", f"{namespace}/")
             if pod.fields(strategy_for("", "Pod").selectable_fields).get("spec.nodeName") == node
         )
@@ -267,7 +267,10 @@ class ApiServer:
         """Create the objects every cluster has, where they are missing."""
         objects = (
             bootstrap.system_objects(
-                self.pki.ca.cert.decode(), target_port=self.port, service_ip=self.service_ip
+                self.pki.ca.cert.decode(),
+                target_port=self.port,
+                service_ip=self.service_ip,
+                service_cidr=self.config.service_cidr,
             )
             + bootstrap.bootstrap_objects()
         )
@@ -336,17 +339,3 @@ class Controller(Protocol):
     def start(self) -> None: ...
 
     async def stop(self) -> None: ...
-
-
-def _refers(pod: Obj, resource: str, name: str) -> bool:
-    """Whether a pod is, or uses, the pod, secret, config map, claim or account of this name."""
-    if resource == "pods":
-        return bool(pod["metadata"]["name"] == name)
-    spec = pod["spec"]
-    if resource == "serviceaccounts":
-        return bool(spec.get("serviceAccountName") == name)
-    if resource == "secrets" and any(
-        s.get("name") == name for s in spec.get("imagePullSecrets") or ()
-    ):
-        return True
-    return f'"{name}"'.encode() in orjson.dumps(spec)
