@@ -79,7 +79,11 @@ storageclasses storageclass StorageClass Cluster sc - *
 volumeattachments volumeattachment VolumeAttachment Cluster - - * status:VolumeAttachment:get,patch,update
 volumeattributesclasses volumeattributesclass VolumeAttributesClass Cluster vac - *
 ## admissionregistration.k8s.io v1
+mutatingadmissionpolicies mutatingadmissionpolicy MutatingAdmissionPolicy Cluster - api-extensions *
+mutatingadmissionpolicybindings mutatingadmissionpolicybinding MutatingAdmissionPolicyBinding Cluster - api-extensions *
 mutatingwebhookconfigurations mutatingwebhookconfiguration MutatingWebhookConfiguration Cluster - api-extensions *
+validatingadmissionpolicies validatingadmissionpolicy ValidatingAdmissionPolicy Cluster - api-extensions * status:ValidatingAdmissionPolicy:get,patch,update
+validatingadmissionpolicybindings validatingadmissionpolicybinding ValidatingAdmissionPolicyBinding Cluster - api-extensions *
 validatingwebhookconfigurations validatingwebhookconfiguration ValidatingWebhookConfiguration Cluster - api-extensions *
 ## apiextensions.k8s.io v1
 customresourcedefinitions customresourcedefinition CustomResourceDefinition Cluster crd,crds api-extensions * status:CustomResourceDefinition:get,patch,update

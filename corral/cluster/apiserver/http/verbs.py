@@ -51,7 +51,8 @@ class Verbs:
         included = query.get("includeObject", "")
         if out.shape == "table" and included not in ("", "Metadata", "Object", "None"):
             why = "must be 'Metadata', 'Object', 'None', or empty"
-            raise errors.BadRequest(str(say.invalid_value("includeObject", included, why)))
+            problem = say.invalid_value("includeObject", included, why)
+            raise errors.BadRequest(f"Unable to convert to Table as requested: {problem}")
         table = self._table_of(kind) if out.shape == "table" else None
         return Renderer(self.registry, kind, out, table, query.get("includeObject", ""))
 

@@ -157,6 +157,18 @@ Name; Handler; Age
 Name; Webhooks:integer; Age
 ## admissionregistration.k8s.io ValidatingWebhookConfiguration admissionregistration.v1
 Name; Webhooks:integer; Age
+## admissionregistration.k8s.io ValidatingAdmissionPolicy -
+Name; Validations:integer
+= "Validations indicates the number of validation rules defined in this configuration";
+ParamKind = "ParamKind specifies the kind of resources used to parameterize this policy"; Age
+## admissionregistration.k8s.io MutatingAdmissionPolicy -
+Name; Mutations:integer
+= "Mutation indicates the number of mutations rules defined in this configuration";
+ParamKind = "ParamKind specifies the kind of resources used to parameterize this policy"; Age
+## admissionregistration.k8s.io ValidatingAdmissionPolicyBinding,MutatingAdmissionPolicyBinding -
+Name; PolicyName
+= "PolicyName indicates the policy definition which the policy binding binded to";
+ParamRef = "ParamRef indicates the param resource which sets the configuration param"; Age
 ## apiextensions.k8s.io CustomResourceDefinition -
 Name; Scope; Versions; Created At:date; +Group; +Kind; +ShortNames; +Established:boolean
 ## apiregistration.k8s.io APIService -

@@ -22,6 +22,7 @@ from corral.cluster.apiserver.builtin.validation import (
     networking,
     pod_updates,
     pods,
+    policies,
     quotas,
     rbac,
     services,
@@ -169,10 +170,10 @@ def _cluster_hook(create: Create) -> Rules:
 _ADMISSION = {
     "ValidatingWebhookConfiguration": _cluster_hook(webhooks.validate_webhooks),
     "MutatingWebhookConfiguration": _cluster_hook(webhooks.validate_webhooks),
-    "ValidatingAdmissionPolicy": _cluster_hook(webhooks.validate_policy),
-    "ValidatingAdmissionPolicyBinding": _cluster_hook(webhooks.validate_policy_binding),
-    "MutatingAdmissionPolicy": Rules(namespaced=False, kube_finalizers=False),
-    "MutatingAdmissionPolicyBinding": Rules(namespaced=False, kube_finalizers=False),
+    "ValidatingAdmissionPolicy": _cluster_hook(policies.validate_policy),
+    "ValidatingAdmissionPolicyBinding": _cluster_hook(policies.validate_policy_binding),
+    "MutatingAdmissionPolicy": _cluster_hook(policies.validate_mutating_policy),
+    "MutatingAdmissionPolicyBinding": _cluster_hook(policies.validate_mutating_policy_binding),
 }
 _OTHERS = {
     ("autoscaling", "HorizontalPodAutoscaler"): Rules(

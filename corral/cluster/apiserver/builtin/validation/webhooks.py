@@ -1,4 +1,4 @@
-"""Admission webhooks and admission policies."""
+"""Admission webhooks."""
 
 from __future__ import annotations
 
@@ -17,19 +17,20 @@ from corral.cluster.apiserver.builtin.validation.fields import (
 from corral.cluster.apiserver.builtin.validation.names import (
     dns1035_label,
     dns_subdomain,
-    path_segment,
     port_number,
     qualified_name,
 )
 from corral.cluster.apiserver.builtin.validation.prefixes import check_fully_qualified
 from corral.cluster.apiserver.builtin.validation.selectors import check_selector
+from corral.cluster.apiserver.cel.admission_types import Checker
 from corral.kube.types import Obj
 
 __all__ = [
+    "check_choice",
+    "check_conditions",
+    "check_rule",
     "check_webhook_service",
     "check_webhook_url",
-    "validate_policy",
-    "validate_policy_binding",
     "validate_webhooks",
 ]
 
@@ -86,7 +87,8 @@ def _check_list(errs: Errors, values: list[str], path: str, what: str) -> None:
         errs.append(invalid_value(path, values, why))
 
 
-def _check_rule(errs: Errors, rule: Obj, path: str) -> None:
+def check_rule(errs: Errors, rule: Obj, path: str) -> None:
+    """A rule of a webhook or a policy."""
     operations = rule.get("operations") or []
     _check_list(errs, operations, f"{path}.operations", "operations")
     for i, operation in enumerate(operations):
@@ -163,7 +165,8 @@ def _check_client(errs: Errors, config: Obj, path: str) -> None:
         check_webhook_service(errs, service or {}, f"{path}.service")
 
 
-def _check_choice(errs: Errors, hook: Obj, name: str, allowed: Sequence[str], path: str) -> None:
+def check_choice(errs: Errors, hook: Obj, name: str, allowed: Sequence[str], path: str) -> None:
+    """A field that may be absent but has only these values."""
     value = hook.get(name)
     if value is not None and value not in allowed:
         errs.append(not_supported(f"{path}.{name}", value, allowed))
@@ -182,7 +185,7 @@ def _check_versions(errs: Errors, versions: list[str], path: str) -> None:
         errs.append(invalid_value(path, versions, "must include at least one of v1, v1beta1"))
 
 
-def _check_conditions(
+def check_conditions(
     errs: Errors, conditions: list[Obj], path: str, *, params: bool = False
 ) -> None:
     if len(conditions) > 64:
@@ -190,8 +193,11 @@ def _check_conditions(
     seen: set[str] = set()
     for i, condition in enumerate(conditions):
         name = condition.get("name") or ""
-        if not (condition.get("expression") or "").strip():
+        expression = (condition.get("expression") or "").strip()
+        if not expression:
             errs.append(required(f"{path}[{i}].expression"))
+        elif problem := checker.problem(expression, "bool"):
+            errs.append(invalid_value(f"{path}[{i}].expression", expression, problem))
         else:
             _check_expression(errs, condition["expression"], f"{path}[{i}].expression", params)
         if not name:
@@ -219,21 +225,21 @@ def _check_expression(errs: Errors, expression: str, path: str, params: bool) ->
 def _check_hook(errs: Errors, hook: Obj, path: str) -> None:
     check_fully_qualified(errs, hook.get("name") or "", f"{path}.name")
     for i, rule in enumerate(hook.get("rules") or ()):
-        _check_rule(errs, rule, f"{path}.rules[{i}]")
-    _check_choice(errs, hook, "failurePolicy", ("Fail", "Ignore"), path)
-    _check_choice(errs, hook, "matchPolicy", ("Equivalent", "Exact"), path)
+        check_rule(errs, rule, f"{path}.rules[{i}]")
+    check_choice(errs, hook, "failurePolicy", ("Fail", "Ignore"), path)
+    check_choice(errs, hook, "matchPolicy", ("Equivalent", "Exact"), path)
     if hook.get("sideEffects") is None:
         errs.append(required(f"{path}.sideEffects", "must specify one of None, NoneOnDryRun"))
-    _check_choice(errs, hook, "sideEffects", _SIDE_EFFECTS, path)
+    check_choice(errs, hook, "sideEffects", _SIDE_EFFECTS, path)
     timeout = hook.get("timeoutSeconds")
     if timeout is not None and not 1 <= timeout <= 30:
         why = "the timeout value must be between 1 and 30 seconds"
         errs.append(invalid_value(f"{path}.timeoutSeconds", timeout, why))
     check_selector(errs, hook.get("namespaceSelector"), f"{path}.namespaceSelector")
     check_selector(errs, hook.get("objectSelector"), f"{path}.objectSelector")
-    _check_choice(errs, hook, "reinvocationPolicy", ("IfNeeded", "Never"), path)
+    check_choice(errs, hook, "reinvocationPolicy", ("IfNeeded", "Never"), path)
     _check_client(errs, hook.get("clientConfig") or {}, f"{path}.clientConfig")
-    _check_conditions(errs, hook.get("matchConditions") or [], f"{path}.matchConditions")
+    check_conditions(errs, hook.get("matchConditions") or [], f"{path}.matchConditions")
 
 
 def validate_webhooks(errs: Errors, obj: Obj, version: str) -> None:
@@ -247,117 +253,3 @@ def validate_webhooks(errs: Errors, obj: Obj, version: str) -> None:
         if name and name in seen:
             errs.append(duplicate(f"{path}.name", name))
         seen.add(name)
-
-
-def _check_match(errs: Errors, match: Obj, path: str) -> None:
-    if match.get("matchPolicy") is None:
-        errs.append(required(f"{path}.matchPolicy"))
-    _check_choice(errs, match, "matchPolicy", ("Equivalent", "Exact"), path)
-    for name in ("namespaceSelector", "objectSelector"):
-        if match.get(name) is None:
-            errs.append(required(f"{path}.{name}"))
-        check_selector(errs, match.get(name), f"{path}.{name}")
-    for kind in ("resourceRules", "excludeResourceRules"):
-        for i, rule in enumerate(match.get(kind) or ()):
-            where = f"{path}.{kind}[{i}]"
-            names = rule.get("resourceNames") or []
-            for j, name in enumerate(names):
-                invalid_with(errs, f"{where}.resourceNames[{j}]", name, path_segment(name))
-                if name in names[:j]:
-                    errs.append(duplicate(f"{where}.resourceNames[{j}]", name))
-            _check_rule(errs, rule, where)
-
-
-def _check_param_kind(errs: Errors, kind: Obj, path: str) -> None:
-    version, name = kind.get("apiVersion") or "", kind.get("kind") or ""
-    if not version:
-        errs.append(required(f"{path}.apiVersion"))
-    else:
-        group, _, short = version.rpartition("/")
-        for value, rule in ((group, dns_subdomain), (short, dns1035_label)):
-            if value and (found := rule(value)):
-                errs.append(invalid_value(f"{path}.apiVersion", value, ",".join(found)))
-    if not name:
-        errs.append(required(f"{path}.kind"))
-    elif found := dns1035_label(name.lower()):
-        why = f"may have mixed case, but should otherwise match: {','.join(found)}"
-        errs.append(invalid_value(f"{path}.kind", name, why))
-
-
-def _check_validation(errs: Errors, item: Obj, path: str) -> None:
-    if not (item.get("expression") or "").strip():
-        errs.append(required(f"{path}.expression", "expression is not specified"))
-    for name in ("messageExpression", "message"):
-        text = item.get(name) or ""
-        if text and not text.strip():
-            errs.append(invalid_value(f"{path}.{name}", text, "must be non-empty if specified"))
-        elif name == "message" and "\n" in text.strip():
-            errs.append(invalid_value(f"{path}.{name}", text, "must not contain line breaks"))
-    allowed = ("Forbidden", "Invalid", "RequestEntityTooLarge")
-    _check_choice(errs, item, "reason", allowed, path)
-
-
-def validate_policy(errs: Errors, obj: Obj, version: str) -> None:
-    spec = obj.get("spec") or {}
-    if spec.get("failurePolicy") is None:
-        errs.append(required("spec.failurePolicy"))
-    _check_choice(errs, spec, "failurePolicy", ("Fail", "Ignore"), "spec")
-    if spec.get("paramKind") is not None:
-        _check_param_kind(errs, spec["paramKind"], "spec.paramKind")
-    match = spec.get("matchConstraints")
-    if match is None:
-        errs.append(required("spec.matchConstraints"))
-    else:
-        _check_match(errs, match, "spec.matchConstraints")
-        if not match.get("resourceRules"):
-            errs.append(required("spec.matchConstraints.resourceRules"))
-    conditions, has_params = spec.get("matchConditions") or [], spec.get("paramKind") is not None
-    _check_conditions(errs, conditions, "spec.matchConditions", params=has_params)
-    checks, notes = spec.get("validations") or (), spec.get("auditAnnotations") or ()
-    if not checks and not notes:
-        why = "validations or auditAnnotations must contain at least one item"
-        errs.append(required("spec.validations", why))
-        errs.append(required("spec.auditAnnotations", why))
-    for i, item in enumerate(checks):
-        _check_validation(errs, item, f"spec.validations[{i}]")
-
-
-def _check_param_ref(errs: Errors, ref: Obj, path: str) -> None:
-    name, selector = ref.get("name") or "", ref.get("selector")
-    if name:
-        invalid_with(errs, f"{path}.name", name, path_segment(name))
-    check_selector(errs, selector, f"{path}.selector")
-    if not name and selector is None:
-        errs.append(required(path, "one of name or selector must be specified"))
-    action = ref.get("parameterNotFoundAction")
-    if not action:
-        errs.append(required(f"{path}.parameterNotFoundAction"))
-    elif action not in ("Deny", "Allow"):
-        errs.append(not_supported(f"{path}.parameterNotFoundAction", action, ("Deny", "Allow")))
-
-
-def validate_policy_binding(errs: Errors, obj: Obj, version: str) -> None:
-    spec = obj.get("spec") or {}
-    name = spec.get("policyName") or ""
-    if name:
-        invalid_with(errs, "spec.policyName", name, dns_subdomain(name))
-    if spec.get("paramRef") is not None:
-        _check_param_ref(errs, spec["paramRef"], "spec.paramRef")
-    if spec.get("matchResources") is not None:
-        _check_match(errs, spec["matchResources"], "spec.matchResources")
-    actions, path = spec.get("validationActions") or [], "spec.validationActions"
-    for i, action in enumerate(actions):
-        if action not in ("Audit", "Deny", "Warn"):
-            errs.append(not_supported(f"{path}[{i}]", action, ("Audit", "Deny", "Warn")))
-        if action in actions[:i]:
-            errs.append(duplicate(f"{path}[{i}]", action))
-    if "Deny" in actions and "Warn" in actions:
-        why = (
-            "must not contain both Deny and Warn (repeating the same validation failure "
-            "information in the API response and headers serves no purpose)"
-        )
-        errs.append(invalid_value(path, actions, why))
-    if not name:
-        errs.append(required("spec.policyName"))
-    if not actions:
-        errs.append(required(path))

@@ -273,8 +273,9 @@ def test_token_review_for_the_wrong_audience(cluster: Cluster) -> None:
     review = cluster.authenticator.token_review({"token": cluster.token(), "audiences": ["vault"]})
     assert review == {
         "user": {},
-        "error": '[invalid bearer token, token audiences ["https://kubernetes.default.svc.cluster.local"] is '
-        'invalid for the target audiences ["vault"]]',
+        "error": "[invalid bearer token, token audiences "
+        '["https://kubernetes.default.svc.cluster.local"] is invalid for the target audiences '
+        '["vault"]]',
     }
 
 
