@@ -45,19 +45,19 @@ class CustomKind(Kind):
                 problems = duplicate_fields(body, parsed)
         else:
             parsed = body
-        raw = body if isinstance(body, bytes) else orjson.dumps(body)
-        self._identify(parsed, raw)
+        self._identify(parsed, body)
         dropped = self._conform(parsed)
         if strict:
             problems += [f'unknown field "{path}"' for path in dropped]
         return parsed, problems
 
-    def _identify(self, obj: Obj, raw: bytes) -> None:
+    def _identify(self, obj: Obj, body: bytes | Obj) -> None:
         """An object must say what it is, and be of this kind where it names its version."""
         info = self.info
         for key, name in (("kind", "Kind"), ("apiVersion", "apiVersion")):
             value = obj.get(key)
             if not isinstance(value, str) or not value:
+                raw = body if isinstance(body, bytes) else orjson.dumps(body)
                 shown = raw.decode(errors="replace")
                 raise refusal.unrecognized(
                     info.kind, f"Object '{name}' is missing in '{shown}'", raw

@@ -53,7 +53,7 @@ class Sample:
     namespace: str = NAMESPACE
     empties: bool = True
     """False: the reference takes an empty list in place of none for a change of an atomic list or
-    of the spec; such stories have none."""
+    of the spec, or for a list without the items it needs; such stories have none."""
     alone: bool = False
     """Ours runs the controller of this kind itself, so only creating it can be compared."""
     base: dict[str, Any] = field(default_factory=dict)
@@ -567,6 +567,7 @@ SAMPLES = [
         "HorizontalPodAutoscaler",
         "horizontalpodautoscalers",
         autoscaler_v2,
+        empties=False,
         base=_AUTOSCALER,
     ),
     Sample("policy/v1", "PodDisruptionBudget", "poddisruptionbudgets", disruption_budget),

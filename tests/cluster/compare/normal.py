@@ -19,6 +19,8 @@ _REVISION = re.compile(
 )
 _ACCESS = re.compile(r"kube-api-access-[a-z0-9]{5}\b")
 # Values that the reference prints as its internal Go structs.
+# An empty list or map is printed as such, or as none where ours keeps none.
+_NOTHING = re.compile(r"Invalid value: (null|\[\]|\{\}):")
 _QUOTED = re.compile(r"Invalid value: [\[{].*[\]}]: field is immutable", re.S)
 _DIFF = re.compile(r"\n(@@ -|  core\.).*", re.S)
 _NODE_PORT = re.compile(r"Duplicate value: 3[0-2]\d{3}\b")
@@ -112,7 +114,7 @@ class Normal:
         text = _DIFF.sub("", text)
         text = _STORAGE.sub("", text)
         text = _NODE_PORT.sub("Duplicate value: PORT", text)
-        text = text.replace("Invalid value: null:", "Invalid value: {}:")
+        text = _NOTHING.sub("Invalid value: VALUE:", text)
         if self._generated:
             text = self._generated.sub("GENERATED", text)
         return text

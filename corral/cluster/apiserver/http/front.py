@@ -21,6 +21,7 @@ from corral.cluster.apiserver.auth.authorization import Authorizer
 from corral.cluster.apiserver.auth.impersonation import impersonate
 from corral.cluster.apiserver.auth.users import UserInfo
 from corral.cluster.apiserver.http import negotiate
+from corral.cluster.apiserver.http.options import WARNINGS
 from corral.cluster.apiserver.http.special import Special
 from corral.cluster.apiserver.http.system import System
 from corral.cluster.apiserver.http.verbs import OBJECT_SUBRESOURCES, Verbs, answer, warn
@@ -141,7 +142,7 @@ class Front:
             response = await self._run(request, info, kind, user)
         except errors.ApiError:
             if kind.deprecation:
-                request["warnings"] = [kind.deprecation, *request.get("warnings", ())]
+                request[WARNINGS] = [kind.deprecation, *request.get(WARNINGS, [])]
             raise
         if kind.deprecation and not response.prepared:
             warn(response, kind.deprecation)
@@ -245,7 +246,7 @@ def refuse(request: web.BaseRequest, err: errors.ApiError) -> web.Response:
         out = negotiate.Output()
     if out.shape != "object":
         out = negotiate.Output(out.media, content_type=out.media)
-    response = answer(out, orjson.dumps(status), err.status_code, request.get("warnings"))
+    response = answer(out, orjson.dumps(status), err.status_code, request.get(WARNINGS))
     if err.retry_after:
         response.headers["Retry-After"] = str(int(err.retry_after))
     response.headers["Audit-Id"] = str(uuid.uuid4())

@@ -14,6 +14,8 @@ from corral.kube.types import Obj
 
 MAX_MANAGER = 128
 APPLY = "application/apply-patch+yaml"
+WARNINGS: web.RequestKey[list[str]] = web.RequestKey("warnings", list[str])
+"""Where a request keeps its warnings; a refusal carries them as well."""
 
 
 def write_context(
@@ -39,7 +41,7 @@ def write_context(
         field_validation=query.get("fieldValidation") or "Warn",
         force=force is not None and force.lower() not in ("false", "0"),
     )
-    request["warnings"] = context.warnings  # a refusal carries them as well
+    request[WARNINGS] = context.warnings  # a refusal carries them as well
     return context
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import datetime
 from typing import Any
 
-from corral.cluster.apiserver.tables.cells import NONE, UNKNOWN, Row, age, born, created_at
+from corral.cluster.apiserver.tables.cells import NONE, UNKNOWN, UNSET, Row, age, born, created_at
 from corral.kube.quantity import Quantity
 from corral.kube.types import Obj
 
@@ -142,6 +142,39 @@ def _webhooks(obj: Obj, now: datetime) -> list[Any]:
     return [obj["metadata"].get("name", ""), len(obj.get("webhooks") or ()), born(obj, now)]
 
 
+def _policy(obj: Obj, now: datetime) -> list[Any]:
+    spec = obj.get("spec") or {}
+    kind = spec.get("paramKind")
+    taken = UNSET if kind is None else f"{kind.get('apiVersion', '')}/{kind.get('kind', '')}"
+    rules = spec.get("validations") or spec.get("mutations") or ()
+    return [obj["metadata"].get("name", ""), len(rules), taken, born(obj, now)]
+
+
+def _policy_binding(obj: Obj, now: datetime) -> list[Any]:
+    spec = obj.get("spec") or {}
+    ref = spec.get("paramRef") or {}
+    given = UNSET
+    if ref.get("name"):
+        given = f"{ref.get('namespace') or '*'}/{ref['name']}"
+    elif ref.get("selector") is not None:
+        given = _go_selector(ref["selector"])
+    return [obj["metadata"].get("name", ""), spec.get("policyName", ""), given, born(obj, now)]
+
+
+def _go_selector(selector: Obj) -> str:
+    """As the type prints itself in Go."""
+    labels = "".join(f"{k}: {v}," for k, v in sorted((selector.get("matchLabels") or {}).items()))
+    terms = "".join(
+        f"LabelSelectorRequirement{{Key:{t.get('key', '')},Operator:{t.get('operator', '')},"
+        f"Values:[{' '.join(t.get('values') or ())}],}},"
+        for t in selector.get("matchExpressions") or ()
+    )
+    return (
+        f"&LabelSelector{{MatchLabels:map[string]string{{{labels}}},"
+        f"MatchExpressions:[]LabelSelectorRequirement{{{terms}}},}}"
+    )
+
+
 def _definition(obj: Obj, now: datetime) -> list[Any]:
     meta, spec, status = obj["metadata"], obj.get("spec") or {}, obj.get("status") or {}
     names = spec.get("names") or {}
@@ -210,6 +243,10 @@ ROWS: dict[tuple[str, str], Row] = {
     ("node.k8s.io", "RuntimeClass"): _runtime_class,
     ("admissionregistration.k8s.io", "MutatingWebhookConfiguration"): _webhooks,
     ("admissionregistration.k8s.io", "ValidatingWebhookConfiguration"): _webhooks,
+    ("admissionregistration.k8s.io", "ValidatingAdmissionPolicy"): _policy,
+    ("admissionregistration.k8s.io", "MutatingAdmissionPolicy"): _policy,
+    ("admissionregistration.k8s.io", "ValidatingAdmissionPolicyBinding"): _policy_binding,
+    ("admissionregistration.k8s.io", "MutatingAdmissionPolicyBinding"): _policy_binding,
     ("apiextensions.k8s.io", "CustomResourceDefinition"): _definition,
     ("apiregistration.k8s.io", "APIService"): _api_service,
     ("metrics.k8s.io", "NodeMetrics"): _node_metrics,

@@ -154,20 +154,26 @@ Age; PreemptionPolicy = PriorityClass.preemptionPolicy
 ## node.k8s.io RuntimeClass node.v1
 Name; Handler; Age
 ## admissionregistration.k8s.io MutatingWebhookConfiguration admissionregistration.v1
-Name; Webhooks:integer; Age
+Name; Webhooks:integer = \
+"Webhooks indicates the number of webhooks registered in this configuration"; Age
 ## admissionregistration.k8s.io ValidatingWebhookConfiguration admissionregistration.v1
-Name; Webhooks:integer; Age
-## admissionregistration.k8s.io ValidatingAdmissionPolicy -
-Name; Validations:integer
-= "Validations indicates the number of validation rules defined in this configuration";
+Name; Webhooks:integer = \
+"Webhooks indicates the number of webhooks registered in this configuration"; Age
+## admissionregistration.k8s.io ValidatingAdmissionPolicy admissionregistration.v1
+Name; Validations:integer = \
+"Validations indicates the number of validation rules defined in this configuration";
 ParamKind = "ParamKind specifies the kind of resources used to parameterize this policy"; Age
-## admissionregistration.k8s.io MutatingAdmissionPolicy -
-Name; Mutations:integer
-= "Mutation indicates the number of mutations rules defined in this configuration";
+## admissionregistration.k8s.io ValidatingAdmissionPolicyBinding admissionregistration.v1
+Name;
+PolicyName = "PolicyName indicates the policy definition which the policy binding binded to";
+ParamRef = "ParamRef indicates the param resource which sets the configuration param"; Age
+## admissionregistration.k8s.io MutatingAdmissionPolicy admissionregistration.v1
+Name; Mutations:integer = \
+"Mutation indicates the number of mutations rules defined in this configuration";
 ParamKind = "ParamKind specifies the kind of resources used to parameterize this policy"; Age
-## admissionregistration.k8s.io ValidatingAdmissionPolicyBinding,MutatingAdmissionPolicyBinding -
-Name; PolicyName
-= "PolicyName indicates the policy definition which the policy binding binded to";
+## admissionregistration.k8s.io MutatingAdmissionPolicyBinding admissionregistration.v1
+Name;
+PolicyName = "PolicyName indicates the policy definition which the policy binding binded to";
 ParamRef = "ParamRef indicates the param resource which sets the configuration param"; Age
 ## apiextensions.k8s.io CustomResourceDefinition -
 Name; Scope; Versions; Created At:date; +Group; +Kind; +ShortNames; +Established:boolean

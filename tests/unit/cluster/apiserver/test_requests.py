@@ -75,7 +75,7 @@ def test_other_paths(method: str, path: str, verb: str) -> None:
     ("path", "verb"),
     [
         ("/api/v1/pods", "watch"),
-        ("/api/v1/namespaces/n/pods/p", "watch"),
+        ("/api/v1/namespaces/n/pods/p", "get"),
         ("/api/v1/namespaces/n/pods/p/log", "get"),
     ],
 )

@@ -25,7 +25,7 @@ from corral.cluster.apiserver.admission.policies.source import Hook, PolicySourc
 from corral.cluster.apiserver.admission.refusals import refuse_early
 from corral.cluster.apiserver.admission.reinvocation import Turns
 from corral.cluster.apiserver.admission.views import Authorizes, KindFinder, Views, frozen
-from corral.cluster.apiserver.apply import TypeSchema
+from corral.cluster.apiserver.apply import TypeSchema, builtin_schema
 from corral.cluster.apiserver.cel.engine import CelError
 from corral.cluster.apiserver.registry.core import AdmissionRequest
 from corral.cluster.apiserver.registry.kind import Kind
@@ -139,8 +139,11 @@ class MutatingPolicies:
         self._views.settle(request, kind, patched)
 
 
+_SCALE = "io.k8s.api.autoscaling.v1.Scale"
+
+
 def _schema(kind: Kind, request: AdmissionRequest) -> TypeSchema:
-    return kind.type_schema()
+    return builtin_schema(_SCALE) if request.subresource == "scale" else kind.type_schema()
 
 
 def _refusal(problems: list[_Problem], request: AdmissionRequest) -> errors.ApiError:

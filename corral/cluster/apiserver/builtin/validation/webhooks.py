@@ -36,13 +36,6 @@ __all__ = [
 
 _OPERATIONS = ("*", "CONNECT", "CREATE", "DELETE", "UPDATE")
 _SIDE_EFFECTS = ("None", "NoneOnDryRun")
-_VARIABLES = dict.fromkeys(
-    (
-        "object", "oldObject", "request", "namespaceObject", "authorizer",
-        "authorizer.requestResource",
-    ),
-    "dyn",
-)  # fmt: skip
 _FORM = "; desired format: https://host[/path]"
 
 
@@ -188,6 +181,10 @@ def _check_versions(errs: Errors, versions: list[str], path: str) -> None:
 def check_conditions(
     errs: Errors, conditions: list[Obj], path: str, *, params: bool = False
 ) -> None:
+    """The match conditions of a webhook, or of a policy that has ``params``."""
+    if not conditions:
+        return
+    checker = Checker(params=params)
     if len(conditions) > 64:
         errs.append(too_many(path, len(conditions), 64))
     seen: set[str] = set()
@@ -198,8 +195,6 @@ def check_conditions(
             errs.append(required(f"{path}[{i}].expression"))
         elif problem := checker.problem(expression, "bool"):
             errs.append(invalid_value(f"{path}[{i}].expression", expression, problem))
-        else:
-            _check_expression(errs, condition["expression"], f"{path}[{i}].expression", params)
         if not name:
             errs.append(required(f"{path}[{i}].name"))
         else:
@@ -207,19 +202,6 @@ def check_conditions(
             if name in seen:
                 errs.append(duplicate(f"{path}[{i}].name", name))
             seen.add(name)
-
-
-def _check_expression(errs: Errors, expression: str, path: str, params: bool) -> None:
-    # The engine is large: it is loaded by the first condition.
-    from corral.cluster.apiserver.cel.engine import UNKNOWN_TYPE, CompileError, check
-
-    try:
-        kind = check(expression, _VARIABLES | {"params": "dyn"} if params else _VARIABLES)
-    except CompileError as why:
-        errs.append(invalid_value(path, expression, f"compilation failed: {why}"))
-        return
-    if kind not in ("bool", UNKNOWN_TYPE):
-        errs.append(invalid_value(path, expression, f"must evaluate to bool but got {kind}"))
 
 
 def _check_hook(errs: Errors, hook: Obj, path: str) -> None:
