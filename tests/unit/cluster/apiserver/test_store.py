@@ -48,7 +48,7 @@ async def open_store(tmp_path: Path) -> AsyncIterator[Opener]:
 
 def _closed(store: Store) -> bool:
     try:
-        store._db.total_changes  # noqa: B018 -- raises on a closed connection
+        store._log.db.total_changes  # noqa: B018 -- raises on a closed connection
     except sqlite3.ProgrammingError:
         return True
     return False
@@ -237,15 +237,15 @@ async def test_a_failed_commit_fails_what_was_built_on_it(
 async def test_a_full_database_keeps_reads_and_recovers(open_store: Opener) -> None:
     store = await open_store()
     await put(store, "a", "x" * 1000)
-    pages = store._db.execute("PRAGMA page_count").fetchone()[0]
-    store._db.execute(f"PRAGMA max_page_count={pages + 2}")
+    pages = store._log.db.execute("PRAGMA page_count").fetchone()[0]
+    store._log.db.execute(f"PRAGMA max_page_count={pages + 2}")
     stored = ["a"]
     with pytest.raises(StoreError, match="full"):
         for n in range(50):
             await put(store, f"k{n}", "x" * 3000)
             stored.append(f"k{n}")
     assert [e.key for e in store.scan(TABLE)] == sorted(stored)
-    store._db.execute("PRAGMA max_page_count=1000000")
+    store._log.db.execute("PRAGMA max_page_count=1000000")
     await put(store, "later")
     await store.close()
     reopened = await open_store()

@@ -1,132 +1,33 @@
-"""Durable storage with watches: SQLite as an append-only log, the current state in memory.
-
-Guarantees:
-
-* A write that was acknowledged is on disk (WAL, ``synchronous=FULL``); it survives ``kill -9`` and
-  a power cut. Writes that arrive while a commit runs share the next one (group commit).
-* Readers and watchers see a write only after it is durable, in revision order, each one once.
-* One global revision counter; it never goes back, restarts included.
-* Events of the recent past are kept (in memory and in the log), so watches resume after a
-  restart; what is older is refused with ``Compacted``, never silently skipped.
-
-Objects are kept as JSON bytes: that is a fifth of the memory of dicts, it is what lists and
-watches send, and decoding gives every reader a copy of its own.
-"""
+"""The state in memory: what is current, what is on its way to disk, what is remembered."""
 
 from __future__ import annotations
 
 import asyncio
-import fcntl
 import logging
-import os
 import sqlite3
 import time
 from bisect import bisect_left, insort
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack
 from dataclasses import dataclass
+from itertools import islice, takewhile
 from pathlib import Path
 from typing import Any
 
 import orjson
 
+from corral.cluster.apiserver.store.entries import ADDED, DELETED, MODIFIED, Entry, Event
+from corral.cluster.apiserver.store.failures import Compacted, Stale, StoreError
+from corral.cluster.apiserver.store.log import Log
+from corral.cluster.apiserver.store.watches import Watch
 from corral.kube.types import Obj
 
 log = logging.getLogger(__name__)
 
-ADDED, MODIFIED, DELETED = "ADDED", "MODIFIED", "DELETED"
-
-
-class StoreError(Exception):
-    """The store cannot be opened or a write could not be made durable."""
-
-
-class Stale(Exception):
-    """The object changed (or appeared, or went away) since the caller read it."""
-
-
-class Compacted(Exception):
-    """The asked-for revision is older than the history that is kept."""
-
-    def __init__(self, asked: int, oldest: int) -> None:
-        super().__init__(f"revision {asked} is compacted; the oldest kept is {oldest}")
-        self.asked = asked
-        self.oldest = oldest
-
-
-class Entry:
-    """One version of one object; immutable apart from the lazily filled caches."""
-
-    __slots__ = (
-        "_fields",
-        "create_rv",
-        "deleting",
-        "key",
-        "labels",
-        "name",
-        "namespace",
-        "owners",
-        "resource",
-        "rv",
-        "uid",
-        "value",
-    )
-
-    def __init__(
-        self, resource: str, key: str, value: bytes, *, rv: int, create_rv: int, meta: Obj
-    ) -> None:
-        self.resource = resource
-        self.key = key
-        self.value = value
-        self.rv = rv
-        self.create_rv = create_rv
-        self.name: str = meta.get("name", "")
-        self.namespace: str = meta.get("namespace", "")
-        self.uid: str = meta.get("uid", "")
-        self.labels: dict[str, str] = meta.get("labels") or _NO_LABELS
-        references = meta.get("ownerReferences")
-        self.owners: tuple[str, ...] = (
-            tuple(r.get("uid", "") for r in references) if references else ()
-        )
-        self.deleting = "deletionTimestamp" in meta
-        self._fields: tuple[Callable[[Obj], dict[str, str]], dict[str, str]] | None = None
-
-    def decode(self) -> Obj:
-        """A fresh copy of the object."""
-        obj: Obj = orjson.loads(self.value)
-        return obj
-
-    def fields(self, extract: Callable[[Obj], dict[str, str]]) -> dict[str, str]:
-        """Values of the selectable fields; those of the last ``extract`` are kept.
-
-        Versions of a kind share the entry and have selectable fields of their own.
-        """
-        if self._fields is None or self._fields[0] != extract:
-            self._fields = extract, extract(self.decode())
-        return self._fields[1]
-
-
 MARK_EVERY = 10.0
 """Seconds between the revisions whose time is noted."""
-_NO_LABELS: dict[str, str] = {}
-
-
-class Event:
-    """One committed change. ``prev`` is None for the first version of an object."""
-
-    __slots__ = ("entry", "prev", "rv", "type")
-
-    def __init__(self, type_: str, entry: Entry, prev: Entry | None) -> None:
-        self.type = type_
-        self.entry = entry
-        self.prev = prev
-        self.rv = entry.rv
-
-
-def event_line(type_: str, value: bytes) -> bytes:
-    return b'{"type":"%s","object":%s}\n' % (type_.encode(), value)
+_MISSING: Any = object()
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,47 +43,6 @@ class Limits:
     """Bytes of the values in the history, however few events that leaves."""
     past_seconds: float = 300.0
     """How long a state can be listed after it was replaced, as with etcd's compaction."""
-
-
-class Watch:
-    """A subscription to one resource. ``drain`` hands over what has arrived since the last call."""
-
-    def __init__(self, events: list[Event], limit: int) -> None:
-        self._events = events
-        self._limit = limit
-        self._wake = asyncio.Event()
-        self.overrun = False
-        """Set when the reader was too slow; the watch has ended and misses events."""
-        if events:
-            self._wake.set()
-
-    def offer(self, event: Event) -> bool:
-        """Add an event; False when the reader is too slow and must be dropped."""
-        if len(self._events) >= self._limit:
-            self.overrun = True
-            self._wake.set()
-            return False
-        self._events.append(event)
-        self._wake.set()
-        return True
-
-    @property
-    def idle(self) -> bool:
-        """Nothing waits to be drained."""
-        return not self._events
-
-    def wake(self) -> None:
-        self._wake.set()
-
-    async def wait(self) -> None:
-        """Return once there is something to drain or the watch is over."""
-        await self._wake.wait()
-
-    def drain(self) -> list[Event]:
-        events, self._events = self._events, []
-        if not self.overrun:
-            self._wake.clear()
-        return events
 
 
 class _Table:
@@ -229,7 +89,7 @@ class Store:
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         """``first`` is the revision a new store begins with; what is below was never there."""
-        self._path = path
+        self._log = Log(path)
         self._first = first
         self._limits = limits or Limits()
         self._watch_limit = watch_limit
@@ -248,8 +108,6 @@ class Store:
         self._listeners: list[Callable[[Event], None]] = []
         self._waiters: list[asyncio.Future[None]] = []  # for a revision to come
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="store")
-        self._lock_fd = -1
-        self._db: sqlite3.Connection
         self.revision = 0
         """The revision of the newest durable write."""
         self._next = 1
@@ -258,51 +116,18 @@ class Store:
 
     def open(self) -> None:
         """Take the folder, read everything. Raises StoreError with what to do about it."""
+        self._log.open()
         try:
-            self._path.mkdir(parents=True, exist_ok=True, mode=0o700)
-            self._lock_fd = os.open(self._path / "lock", os.O_RDWR | os.O_CREAT, 0o600)
-        except OSError as err:
-            raise StoreError(f"cannot use the data folder {self._path}: {err.strerror}") from err
-        try:
-            fcntl.flock(self._lock_fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError as err:
-            os.close(self._lock_fd)
-            raise StoreError(
-                f"the data folder {self._path} is in use by another server; "
-                "stop that one or choose another --data-dir"
-            ) from err
-        with ExitStack() as undo:
-            undo.callback(os.close, self._lock_fd)
-            try:
-                self._open_database(undo)
-                self._load()
-            except (sqlite3.Error, ValueError) as err:
-                raise StoreError(f"cannot read the database in {self._path}: {err}") from err
-            undo.pop_all()
-
-    def _open_database(self, undo: ExitStack) -> None:
-        self._db = sqlite3.connect(
-            self._path / "corral.db", isolation_level=None, check_same_thread=False
-        )
-        undo.callback(self._db.close)
-        self._db.execute("PRAGMA journal_mode=WAL")
-        self._db.execute("PRAGMA synchronous=FULL")
-        self._db.execute("PRAGMA wal_autocheckpoint=4000")
-        self._db.execute(
-            "CREATE TABLE IF NOT EXISTS log (rv INTEGER PRIMARY KEY, resource TEXT NOT NULL, "
-            "key TEXT NOT NULL, deleted INTEGER NOT NULL, create_rv INTEGER NOT NULL, "
-            "value BLOB NOT NULL)"
-        )
-        self._db.execute("CREATE TABLE IF NOT EXISTS meta (key TEXT PRIMARY KEY, value INTEGER)")
+            self._load()
+        except (sqlite3.Error, ValueError) as err:
+            self._log.close()
+            raise self._log.unreadable(err) from err
 
     def _load(self) -> None:
-        meta = dict(self._db.execute("SELECT key, value FROM meta"))
+        meta = self._log.meta()
         self._floor = int(meta.get("floor", self._first - 1))
         self.revision = max(int(meta.get("revision", 0)), self._floor)
-        rows = self._db.execute(
-            "SELECT rv, resource, key, deleted, create_rv, value FROM log ORDER BY rv"
-        )
-        for rv, resource, key, deleted, create_rv, value in rows:
+        for rv, resource, key, deleted, create_rv, value in self._log.rows():
             obj_meta = orjson.loads(value).get("metadata") or {}
             entry = Entry(resource, key, value, rv=rv, create_rv=create_rv, meta=obj_meta)
             table = self._table(resource)
@@ -324,8 +149,7 @@ class Store:
         while self._committing is not None:
             await asyncio.shield(self._committing)
         self._thread.shutdown()
-        self._db.close()
-        os.close(self._lock_fd)
+        self._log.close()
         for table in self._tables.values():
             for watch in table.watches:
                 watch.overrun = True
@@ -378,12 +202,8 @@ class Store:
             yield from [entries[key] for key in keys]
             return
         start = bisect_left(keys, max(prefix, after))
-        for index in range(start, len(keys)):
-            key = keys[index]
-            if not key.startswith(prefix):
-                return
-            if key != after:
-                yield entries[key]
+        found = takewhile(lambda key: key.startswith(prefix), islice(keys, start, None))
+        yield from [entries[key] for key in found if key != after]
 
     def scan_at(self, resource: str, revision: int, prefix: str = "") -> list[Entry]:
         """Entries as they were at a past revision. Raises Compacted when that is forgotten."""
@@ -489,26 +309,9 @@ class Store:
             self._committing = None
 
     def _commit(self, batch: Iterable[_Write], garbage: list[int]) -> None:
-        """In the store's thread: one transaction, one fsync."""
-        db = self._db
-        db.execute("BEGIN IMMEDIATE")
-        try:
-            db.executemany(
-                "INSERT INTO log (rv, resource, key, deleted, create_rv, value) "
-                "VALUES (?, ?, ?, ?, ?, ?)",
-                [_row(write.event) for write in batch],
-            )
-            if garbage:
-                db.executemany("DELETE FROM log WHERE rv = ?", [(rv,) for rv in garbage])
-                db.executemany(
-                    "INSERT OR REPLACE INTO meta VALUES (?, ?)",
-                    [("floor", self._floor), ("revision", self.revision)],
-                )
-            db.execute("COMMIT")
-        except sqlite3.Error:
-            if db.in_transaction:
-                db.execute("ROLLBACK")
-            raise
+        """In the store's thread."""
+        meta = {"floor": self._floor, "revision": self.revision}
+        self._log.commit([write.event for write in batch], garbage, meta)
 
     def _fail(self, batch: Iterable[_Write], err: Exception) -> None:
         """Nothing of the batch is stored, so nothing that was built on it can be either."""
@@ -591,12 +394,3 @@ def _cost(event: Event) -> int:
     """What keeping an event costs: its own objects, and the version it replaced or took away."""
     kept = event.entry if event.type == DELETED else event.prev
     return 700 + (len(kept.value) if kept else 0)
-
-
-def _row(event: Event) -> tuple[Any, ...]:
-    entry = event.entry
-    deleted = int(event.type == DELETED)
-    return entry.rv, entry.resource, entry.key, deleted, entry.create_rv, entry.value
-
-
-_MISSING: Any = object()

@@ -1,0 +1,20 @@
+"""Why the store refuses."""
+
+from __future__ import annotations
+
+
+class StoreError(Exception):
+    """The store cannot be opened or a write could not be made durable."""
+
+
+class Stale(Exception):
+    """The object changed (or appeared, or went away) since the caller read it."""
+
+
+class Compacted(Exception):
+    """The asked-for revision is older than the history that is kept."""
+
+    def __init__(self, asked: int, oldest: int) -> None:
+        super().__init__(f"revision {asked} is compacted; the oldest kept is {oldest}")
+        self.asked = asked
+        self.oldest = oldest
