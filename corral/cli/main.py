@@ -66,7 +66,8 @@ async def _serve(data_dir: Path, host: str, port: int, token_file: Path | None) 
         print(f"corral: {err}", file=sys.stderr)
         return 1
     except OSError as err:
-        print(f"corral: cannot listen on {host}:{port}: {err.strerror}", file=sys.stderr)
+        what = f"use {err.filename}" if err.filename else f"listen on {host}:{port}"
+        print(f"corral: cannot {what}: {err.strerror}", file=sys.stderr)
         return 1
     print(
         f"corral apiserver is ready: https://{host}:{server.port} KUBECONFIG={server.kubeconfig}",

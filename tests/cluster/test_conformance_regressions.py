@@ -91,6 +91,8 @@ def _definitions(cluster: Objects) -> Obj:
 def test_openapi_3_has_no_empty_lists_and_objects(cluster: Objects) -> None:
     """Go clients compare what they read with what they write, which leaves empty ones out."""
     for path in cluster.backend.request("GET", "/openapi/v3").json()["paths"]:
+        if "example.test" in path:
+            continue  # of another case, and maybe on its way out
         document = cluster.backend.request("GET", f"/openapi/v3/{path}").json()
         for item in document.get("paths", {}).values():
             assert item.get("parameters") != []

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from typing import Any, NamedTuple
+from collections.abc import Iterator
+from typing import NamedTuple
 
 from corral.cluster.apiserver.admission.client import Endpoint, endpoint_of
+from corral.cluster.apiserver.admission.expressions import NO_VARIABLES, Expression
 from corral.cluster.apiserver.resources import Catalog, ResourceInfo
 from corral.cluster.apiserver.store import Event, Store
 from corral.kube.selectors import Selector
@@ -62,29 +63,6 @@ def rule_of(obj: Obj) -> Rule:
     )
 
 
-class Condition:
-    """A match condition, compiled when it is first needed."""
-
-    __slots__ = ("_program", "expression")
-
-    def __init__(self, expression: str) -> None:
-        self.expression = expression
-        self._program: Any = None
-
-    def evaluate(self, data: Mapping[str, Any], authorize: Any) -> bool:
-        """Raises ValueError with what went wrong."""
-        from corral.cluster.apiserver import cel
-
-        try:
-            if self._program is None:
-                self._program = cel.compile(self.expression, _VARIABLES)
-            result = self._program.evaluate(data, authorize=authorize)
-        except cel.CelError as why:
-            text = f"expression '{self.expression}' resulted in error: {why}"
-            raise ValueError(text) from None
-        return result is not False
-
-
 class Hook:
     """One webhook of a configuration."""
 
@@ -112,7 +90,8 @@ class Hook:
         self.objects = Selector.from_object(obj.get("objectSelector") or {})
         self.equivalent = obj.get("matchPolicy", "Equivalent") == "Equivalent"
         self.conditions = [
-            Condition(c.get("expression", "")) for c in obj.get("matchConditions") or ()
+            Expression(c.get("expression", ""), NO_VARIABLES)
+            for c in obj.get("matchConditions") or ()
         ]
         self.fail_open = obj.get("failurePolicy", "Fail") == "Ignore"
         self.timeout: int = obj.get("timeoutSeconds") or 10

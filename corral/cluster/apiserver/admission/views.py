@@ -112,8 +112,11 @@ class Views:
             replicas = (patched.get("spec") or {}).get("replicas") or 0
             request.kind.set_scale(request.object or {}, replicas)
         elif request.subresource != "binding":
+            meta = patched.setdefault("metadata", {})
             if request.operation == "CREATE" and not name_before_generation(request):
-                patched.setdefault("metadata", {})["name"] = request.name
+                meta["name"] = request.name
+            if kind.info.namespaced:
+                meta.setdefault("namespace", request.namespace)
             patched = kind.normalise(patched)
             kind.default(patched)
             if kind is not request.kind:

@@ -19,6 +19,7 @@ import orjson
 from corral.cluster.apiserver import errors as say
 from corral.cluster.apiserver.admission.chain import Plugin
 from corral.cluster.apiserver.admission.client import CallError, WebhookClient
+from corral.cluster.apiserver.admission.expressions import Inputs
 from corral.cluster.apiserver.admission.matching import Candidate, Hook, HookSource
 from corral.cluster.apiserver.admission.refusals import refuse
 from corral.cluster.apiserver.admission.reinvocation import Stage, Turns, run_stages
@@ -38,6 +39,7 @@ from corral.cluster.apiserver.admission.views import (
     frozen,
     operation_of,
 )
+from corral.cluster.apiserver.cel.engine import CelError
 from corral.cluster.apiserver.patch import apply_json_patch
 from corral.cluster.apiserver.registry.core import AdmissionRequest
 from corral.cluster.apiserver.registry.kind import Kind
@@ -97,13 +99,13 @@ class _Webhooks(Plugin):
         if not hook.conditions:
             return True
         data = self._views.variables(request, question, objects)
-        authorize = self._views.authorize_as(request.context.user)
+        inputs = Inputs.of(data, self._views.authorize_as(request.context.user))
         problems = []
         for condition in hook.conditions:
             try:
-                if not condition.evaluate(data, authorize):
+                if condition.evaluate(inputs) is False:
                     return False
-            except ValueError as why:
+            except CelError as why:
                 problems.append(str(why))
         if problems and not hook.fail_open:
             text = problems[0] if len(problems) == 1 else f"[{', '.join(problems)}]"

@@ -110,7 +110,8 @@ class Checker:
         """Check a variable and declare it, whatever is wrong with it; the problem or nothing."""
         found, problem = self._type_of(expression, authorizer=True, patches=False)
         if self._variables is not None:
-            self._variables[name] = _schema_of(found)
+            if name.isidentifier():
+                self._variables[name] = _schema_of(found)
             self._built = None
         return problem
 
@@ -151,7 +152,7 @@ class Checker:
 
     def _declared(self) -> tuple[dict[str, str], dict[str, str], SchemaTypes]:
         if self._built is None:
-            schemas = SchemaTypes()
+            schemas = SchemaTypes(escaped=False)
             types = {"object": "dyn", "oldObject": "dyn"}
             types["request"] = str(schemas.of(_REQUEST))
             types["namespaceObject"] = str(schemas.of(_NAMESPACE))

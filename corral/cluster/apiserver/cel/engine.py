@@ -357,6 +357,10 @@ _TEXTS: tuple[tuple[re.Pattern[str], str], ...] = (
     (re.compile(r"modulo by zero|modulus by zero"), "modulus by zero"),
     (re.compile(r"integer overflow|Integer overflow"), "integer overflow"),
     (
+        re.compile(r"cannot convert (\w+) to (\w+)"),
+        r"type conversion error from '\1' to '\2'",
+    ),
+    (
         re.compile(r"No matching overloads found.*|Applying SELECT to non-message.*"),
         "no such overload",
     ),

@@ -43,8 +43,11 @@ def with_metadata(schema: Obj) -> Obj:
 class SchemaTypes:
     """The types of one schema, each named when first asked for; ``finish`` builds the pool."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, escaped: bool = True) -> None:
+        """``escaped``: fields go by the identifiers that rules of CRDs use for them."""
         from google.protobuf import descriptor_pb2  # type: ignore[import-untyped]
+
+        self._escaped = escaped
 
         self._pb = descriptor_pb2
         self._count = 0
@@ -93,7 +96,7 @@ class SchemaTypes:
         message = self._pb.DescriptorProto(name=f"Object{self._count}")
         number = 0
         for name, prop in (schema.get("properties") or {}).items():
-            field, inner = escape(name), self.of(prop)
+            field, inner = escape(name) if self._escaped else name, self.of(prop)
             if field is None or inner is None:
                 continue
             number += 1

@@ -39,7 +39,26 @@ _INDEX = re.compile(r"[+-]?[0-9]{1,18}")
 
 
 class _DoesNotApply(Exception):
-    """The document has nothing at the place an operation names, or not what it expects."""
+    """The document has nothing at the place an operation names, or not what it expects.
+
+    Webhooks and policies pass the text on, so it is that of kube-apiserver's library.
+    """
+
+
+class _Unreachable(_DoesNotApply):
+    """A container has no such member or item."""
+
+
+_MISSING = {
+    ("add", "path"): 'doc is missing path: "{}"',
+    ("remove", "path"): 'doc is missing path: "{}"',
+    ("replace", "path"): "doc is missing path: {}",
+    ("move", "from"): "doc is missing from path: {}",
+    ("move", "path"): "doc is missing destination path: {}",
+    ("copy", "from"): "doc is missing from path: {}",
+    ("copy", "path"): "doc is missing destination path: {}",
+    ("test", "path"): "is missing path: {}",
+}
 
 
 def apply_json_patch(doc: Obj, body: bytes, *, problems: list[str] | None = None) -> Obj:
@@ -111,7 +130,7 @@ class _Patching:
             case "add":
                 _add(*self._place(operation, "path"), operation.get("value"))
             case "remove":
-                _remove(*self._place(operation, "path"))
+                self._remove(operation)
             case "replace":
                 self._replace(operation)
             case "move":
@@ -124,7 +143,7 @@ class _Patching:
             case "test":
                 self._test(operation)
             case kind:
-                raise _DoesNotApply(f"unexpected kind: {kind}")
+                raise _DoesNotApply(f"Unexpected kind: {kind}")
 
     def _place(self, operation: Obj, member: str) -> tuple[Container, str]:
         """The container a path leads to, and the key in it."""
@@ -136,8 +155,17 @@ class _Patching:
         for part in parts:
             here = _get(here, _unescape(part))
             if not isinstance(here, dict | list):
-                raise _DoesNotApply(f"document is missing path: {path}")
+                kind = operation.get("op", "")
+                where = _MISSING[kind, member].format(path)
+                raise _DoesNotApply(f"{kind} operation does not apply: {where}: missing value")
         return here, _unescape(key)
+
+    def _remove(self, operation: Obj) -> None:
+        try:
+            _remove(*self._place(operation, "path"))
+        except _Unreachable as why:
+            where = operation["path"]
+            raise _DoesNotApply(f"error in remove for path: '{where}': {why}") from None
 
     def _replace(self, operation: Obj) -> None:
         value = operation.get("value")
@@ -164,7 +192,7 @@ class _Patching:
         whole = operation.get("path") == ""
         found = self.root if whole else _get(*self._place(operation, "path"))
         if not _same(found, operation.get("value")):
-            raise _DoesNotApply(f"testing value {operation.get('path')} failed")
+            raise _DoesNotApply(f"testing value {operation.get('path')} failed: test failed")
 
 
 def _unescape(token: str) -> str:
@@ -179,7 +207,7 @@ def _index(token: str, size: int) -> int:
         raise _DoesNotApply(f"not an index: {token}")
     index = int(token)
     if not -size <= index < size:
-        raise _DoesNotApply(f"index out of range: {token}")
+        raise _Unreachable(f"Unable to access invalid index: {index}: invalid index referenced")
     return index % size
 
 
@@ -205,7 +233,7 @@ def _remove(container: Container, key: str) -> None:
     elif key in container:
         del container[key]
     else:
-        raise _DoesNotApply(f"nonexistent key: {key}")
+        raise _Unreachable(f"Unable to remove nonexistent key: {key}: missing value")
 
 
 def _same(left: Any, right: Any) -> bool:

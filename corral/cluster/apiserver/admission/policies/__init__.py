@@ -1,8 +1,8 @@
 """ValidatingAdmissionPolicy and MutatingAdmissionPolicy: admission by CEL, without a webhook.
 
 ``definitions`` holds policies and bindings as they are at work, ``source`` finds those that want a
-request, ``params`` the objects they are parametrised with, ``expressions`` evaluates; the plugins
-are in ``validating`` and ``mutating``. Policies never see policies, bindings and access reviews.
+request, ``params`` the objects they are parametrised with; the plugins are in ``validating`` and
+``mutating``. Policies never see policies, bindings and access reviews.
 """
 
 from corral.cluster.apiserver.admission.policies.mutating import MutatingPolicies

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
-from corral.cluster.apiserver.admission.matching import Rule, rule_of
-from corral.cluster.apiserver.admission.policies.expressions import (
+from corral.cluster.apiserver.admission.expressions import (
     Expression,
     Inputs,
     Variables,
 )
+from corral.cluster.apiserver.admission.matching import Rule, rule_of
 from corral.cluster.apiserver.cel.engine import CelError
 from corral.cluster.apiserver.resources import ResourceInfo
 from corral.kube.selectors import Selector
@@ -128,7 +128,7 @@ class Policy:
         if not self._conditions:
             return True
         # Conditions are about the request alone.
-        inputs = Inputs({**inputs.data, "namespaceObject": None}, inputs.authorize)
+        inputs = inputs.without("namespaceObject")
         problems = []
         for condition in self._conditions:
             try:

@@ -6,9 +6,9 @@ from collections.abc import Iterator
 from typing import Any, Generic, NamedTuple, TypeVar
 
 from corral.cluster.apiserver import errors as say
+from corral.cluster.apiserver.admission.expressions import Inputs
 from corral.cluster.apiserver.admission.lookup import Parsed
 from corral.cluster.apiserver.admission.policies.definitions import Binding, Policy
-from corral.cluster.apiserver.admission.policies.expressions import Inputs
 from corral.cluster.apiserver.admission.policies.params import Misconfigured, Params
 from corral.cluster.apiserver.admission.policies.source import Hook, PolicySource
 from corral.cluster.apiserver.admission.review import describe
@@ -117,7 +117,7 @@ class Invocations(Generic[P]):
         data = self._views.variables(request, question, objects)
         data["params"] = invocation.param
         data["namespaceObject"] = self._namespace(request)
-        return Inputs(data, self._views.authorize_as(request.context.user))
+        return Inputs.of(data, self._views.authorize_as(request.context.user))
 
     def _namespace(self, request: AdmissionRequest) -> Obj | None:
         if not request.namespace or request.kind.info.table == NAMESPACES:

@@ -5,12 +5,15 @@ from __future__ import annotations
 from collections.abc import Collection
 from typing import NamedTuple
 
+import orjson
+
+from corral.cluster.apiserver import errors as say
+from corral.cluster.apiserver.admission.expressions import Inputs
 from corral.cluster.apiserver.admission.policies.definitions import (
     Binding,
     MutatingPolicy,
     Mutation,
 )
-from corral.cluster.apiserver.admission.policies.expressions import Inputs
 from corral.cluster.apiserver.admission.policies.invocations import (
     Failure,
     Invocation,
@@ -25,7 +28,7 @@ from corral.cluster.apiserver.admission.policies.source import Hook, PolicySourc
 from corral.cluster.apiserver.admission.refusals import refuse_early
 from corral.cluster.apiserver.admission.reinvocation import Turns
 from corral.cluster.apiserver.admission.views import Authorizes, KindFinder, Views, frozen
-from corral.cluster.apiserver.apply import TypeSchema, builtin_schema
+from corral.cluster.apiserver.apply import TypeSchema
 from corral.cluster.apiserver.cel.engine import CelError
 from corral.cluster.apiserver.registry.core import AdmissionRequest
 from corral.cluster.apiserver.registry.kind import Kind
@@ -134,16 +137,33 @@ class MutatingPolicies:
         value = mutation.expression.evaluate_json(inputs)
         if mutation.kind == "JSONPatch":
             patched = apply_operations(live, value)
+            if not request.subresource and not kind.info.custom:
+                _check_strictly(kind, patched)
         else:
-            patched = apply_configuration(_schema(kind, request), live, value)
+            patched = apply_configuration(_schema(kind, live), live, value)
         self._views.settle(request, kind, patched)
 
 
-_SCALE = "io.k8s.api.autoscaling.v1.Scale"
+def _schema(kind: Kind, live: Obj) -> TypeSchema:
+    if live.get("kind") != kind.info.kind:  # a Scale, a Binding
+        version = live.get("apiVersion", "")
+        named = f"{version if '/' in version else f'/{version}'}, Kind={live.get('kind')}"
+        raise Unpatchable(
+            "error applying patch: failed to convert patch object to typed object: no "
+            f"corresponding type for {named}"
+        )
+    return kind.type_schema()
 
 
-def _schema(kind: Kind, request: AdmissionRequest) -> TypeSchema:
-    return builtin_schema(_SCALE) if request.subresource == "scale" else kind.type_schema()
+def _check_strictly(kind: Kind, patched: Obj) -> None:
+    """JSON patches have to leave what the kind can be read from, to the last field."""
+    try:
+        _, problems = kind.decode(orjson.loads(orjson.dumps(patched)), strict=True)
+    except errors.BadRequest as why:
+        text = why.message.partition(f"cannot be handled as a {kind.info.kind}: ")[2]
+        raise say.internal(text or why.message) from None
+    if problems:
+        raise say.internal(f"strict decoding error: {', '.join(problems)}")
 
 
 def _refusal(problems: list[_Problem], request: AdmissionRequest) -> errors.ApiError:

@@ -6,12 +6,12 @@ from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 from corral.cluster.apiserver.admission.chain import Plugin
+from corral.cluster.apiserver.admission.expressions import Inputs
 from corral.cluster.apiserver.admission.policies.definitions import (
     Binding,
     ValidatingPolicy,
     Validation,
 )
-from corral.cluster.apiserver.admission.policies.expressions import Inputs
 from corral.cluster.apiserver.admission.policies.invocations import (
     Failure,
     Invocation,

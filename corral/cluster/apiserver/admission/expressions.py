@@ -1,4 +1,4 @@
-"""The expressions of one policy, and the variables that they are composed of.
+"""The expressions of webhooks and policies, and the variables that they are composed of.
 
 A variable is evaluated when an expression first asks for it, and not at all when none does: each
 is bound around the expressions that name it, and bindings are lazy. Everything is compiled once,
@@ -14,17 +14,20 @@ from typing import Any, NamedTuple
 from corral.cluster.apiserver.cel import patch_types
 from corral.cluster.apiserver.cel.engine import STRINGS, CelError, Program, compile
 
-__all__ = ["Expression", "Inputs", "Variables"]
+__all__ = ["NO_VARIABLES", "Expression", "Inputs", "Variables"]
 
+_NULLABLE = ("object", "oldObject", "params", "namespaceObject")
+_NULL = "{}_or_null_"
 _NAMES = (
-    "object",
-    "oldObject",
+    *_NULLABLE,
+    *map(_NULL.format, _NULLABLE),
     "request",
-    "params",
-    "namespaceObject",
     "authorizer",
     "authorizer.requestResource",
 )
+_ROOTS = "|".join(_NULLABLE)
+_ROOT_FIRST = re.compile(rf"(?<![\w.])({_ROOTS})(?=\s*[=!]=\s*null\b)")
+_NULL_FIRST = re.compile(rf"(?<![\w.])(null\s*[=!]=\s*)({_ROOTS})(?!\s*[\w.(\[])")
 _HAS = re.compile(r"(?<![\w.])has\(\s*variables\s*\.\s*\w+\s*\)")
 _OPTIONAL = re.compile(r"(?<![\w.])variables\s*\.\s*\?\s*(\w+)")
 _VARIABLE = re.compile(r"(?<![\w.])variables\s*\.\s*(\w+)")
@@ -35,6 +38,23 @@ class Inputs(NamedTuple):
 
     data: Mapping[str, Any]
     authorize: Any
+
+    @staticmethod
+    def of(variables: Mapping[str, Any], authorize: Any) -> Inputs:
+        """Expressions may ask an object that is null for its fields: it has none.
+
+        So they get an empty one, and compare another variable with null.
+        """
+        data = dict(variables)
+        for name in _NULLABLE:
+            value = data.get(name)
+            data[name] = {} if value is None else value
+            data[_NULL.format(name)] = None if value is None else True
+        return Inputs(data, authorize)
+
+    def without(self, name: str) -> Inputs:
+        """The same with one of the objects null."""
+        return Inputs({**self.data, name: {}, _NULL.format(name): None}, self.authorize)
 
 
 class Expression:
@@ -113,6 +133,10 @@ class Variables:
         return self._programs[name]
 
 
+NO_VARIABLES = Variables()
+"""Of expressions that are composed of nothing."""
+
+
 def _identifier(name: str) -> str:
     return f"variables_{name}_"
 
@@ -133,6 +157,8 @@ def _bound(text: str) -> str:
 
 
 def _rename(code: str) -> str:
+    code = _ROOT_FIRST.sub(lambda m: _NULL.format(m[1]), code)
+    code = _NULL_FIRST.sub(lambda m: m[1] + _NULL.format(m[2]), code)
     code = _HAS.sub("true", code)
     code = _OPTIONAL.sub(lambda m: f"optional.of({_identifier(m[1])})", code)
     return _VARIABLE.sub(lambda m: _identifier(m[1]), code)
