@@ -34,7 +34,8 @@ RETURNS_DELETED = frozenset(
     {
         "Pod", "PodTemplate", "Service", "ServiceAccount", "Namespace", "PersistentVolume",
         "PersistentVolumeClaim", "ResourceQuota", "StorageClass", "CSIDriver", "CSINode",
-        "VolumeAttachment", "VolumeAttributesClass",
+        "VolumeAttachment", "VolumeAttributesClass", "DeviceClass", "ResourceClaim",
+        "ResourceClaimTemplate", "ResourceSlice",
     }
 )  # fmt: skip
 PREPARES = {

@@ -58,6 +58,8 @@ cronjobs cronjob CronJob Namespaced cj all * status:CronJob:get,patch,update
 jobs job Job Namespaced - all * status:Job:get,patch,update
 ## certificates.k8s.io v1
 certificatesigningrequests certificatesigningrequest CertificateSigningRequest Cluster csr - * approval:CertificateSigningRequest:get,patch,update status:CertificateSigningRequest:get,patch,update
+clustertrustbundles clustertrustbundle ClusterTrustBundle Cluster - - *
+podcertificaterequests podcertificaterequest PodCertificateRequest Namespaced - - * status:PodCertificateRequest:get,patch,update
 ## networking.k8s.io v1
 ingressclasses ingressclass IngressClass Cluster - - *
 ingresses ingress Ingress Namespaced ing - * status:Ingress:get,patch,update
@@ -95,6 +97,14 @@ leases lease Lease Namespaced - - *
 runtimeclasses runtimeclass RuntimeClass Cluster - - *
 ## discovery.k8s.io v1
 endpointslices endpointslice EndpointSlice Namespaced - - *
+## resource.k8s.io v1
+deviceclasses deviceclass DeviceClass Cluster - - *
+devicetaintrules devicetaintrule DeviceTaintRule Cluster - - * status:DeviceTaintRule:get,patch,update
+resourceclaims resourceclaim ResourceClaim Namespaced - - * status:ResourceClaim:get,patch,update
+resourceclaimtemplates resourceclaimtemplate ResourceClaimTemplate Namespaced - - *
+resourceslices resourceslice ResourceSlice Cluster - - *
+## storagemigration.k8s.io v1
+storageversionmigrations storageversionmigration StorageVersionMigration Cluster - - * status:StorageVersionMigration:get,patch,update
 ## metrics.k8s.io v1beta1
 nodes node NodeMetrics Cluster - - get,list
 pods pod PodMetrics Namespaced - - get,list

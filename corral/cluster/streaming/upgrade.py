@@ -109,10 +109,16 @@ async def accept_spdy(
 
 @dataclass(frozen=True, slots=True)
 class Upgraded:
-    """A connection after its 101."""
+    """A connection after its 101; closed when its context is left."""
 
     headers: http.client.HTTPMessage
     wire: SocketWire
+
+    async def __aenter__(self) -> Upgraded:
+        return self
+
+    async def __aexit__(self, *exc: object) -> None:
+        await self.wire.close()
 
 
 async def dial(

@@ -45,8 +45,8 @@ class Turns:
 class Stage(Protocol):
     """Policies, or webhooks."""
 
-    async def first(self, request: AdmissionRequest, turns: Turns) -> bool:
-        """Run everything that wants the request; False when nothing does."""
+    async def first(self, request: AdmissionRequest) -> Turns | None:
+        """Run everything that wants the request; None when nothing does."""
         ...
 
     async def again(self, request: AdmissionRequest, turns: Turns) -> None:
@@ -60,11 +60,11 @@ async def run_stages(
     """Whether the object may have changed."""
     ran = []
     for stage in stages:
-        turns = Turns()
-        if await stage.first(request, turns):
+        turns = await stage.first(request)
+        if turns is not None:
             ran.append((stage, turns))
             turns.output = frozen(request.object)
-    if not any(turns.changed for _, turns in ran):
+    if not ran or not any(turns.changed for _, turns in ran):
         return False
     table = request.kind.info.table
     for plugin in built_in:

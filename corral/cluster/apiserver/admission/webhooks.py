@@ -192,16 +192,19 @@ class MutatingWebhooks(_Webhooks):
             store, catalog, MUTATING, kinds=kinds, authorizer=authorizer, client=client
         )
         self._built_in = built_in
-        self._before = before
+        self._stages: tuple[Stage, ...] = (*before, self)
 
     async def mutate(self, request: AdmissionRequest) -> bool:
-        return await run_stages((*self._before, self), self._built_in, request)
+        return await run_stages(self._stages, self._built_in, request)
 
-    async def first(self, request: AdmissionRequest, turns: Turns) -> bool:
+    async def first(self, request: AdmissionRequest) -> Turns | None:
         candidates = self._candidates(request)
+        if not candidates:
+            return None
+        turns = Turns()
         for candidate in candidates:
             await self._take_turn(candidate, request, turns)
-        return bool(candidates)
+        return turns
 
     async def again(self, request: AdmissionRequest, turns: Turns) -> None:
         for candidate in self._candidates(request):

@@ -80,19 +80,20 @@ class Streams:
             if protocol != ch.V5:
                 return _failure(err, kubelet.authority)
             return await _refuse_command(request, options, _why_not(err, kubelet, target))
-        socket = await upgrade.accept_websocket(request, protocol)
-        channels = ch.Channels(socket, protocol, readable=(commands.STDIN, commands.RESIZE))
-        connection = Connection(
-            upgraded.wire, server=False, idle=commands.IDLE, ping_every=PING_EVERY
-        )
-        with suppress(ConnectionError):
-            async with connection:
-                await channels.write(commands.first_writable(options), b"")
-                status = await _run(channels, connection, options)
-                if status is not None:
-                    text = commands.encode_status(status, protocol)
-                    await channels.write(commands.ERROR, text)
-        await channels.close()
+        async with upgraded:
+            socket = await upgrade.accept_websocket(request, protocol)
+            channels = ch.Channels(socket, protocol, readable=(commands.STDIN, commands.RESIZE))
+            connection = Connection(
+                upgraded.wire, server=False, idle=commands.IDLE, ping_every=PING_EVERY
+            )
+            with suppress(ConnectionError):
+                async with connection:
+                    await channels.write(commands.first_writable(options), b"")
+                    status = await _run(channels, connection, options)
+                    if status is not None:
+                        text = commands.encode_status(status, protocol)
+                        await channels.write(commands.ERROR, text)
+            await channels.close()
         return socket
 
     async def _dial_spdy(
@@ -130,12 +131,12 @@ class Streams:
     async def _tunnel(
         self, request: web.BaseRequest, kubelet: Kubelet, target: str, protocols: list[str]
     ) -> web.StreamResponse:
-        upgraded = await self._dial_spdy(kubelet, target, protocols)
-        chosen = upgraded.headers.get(upgrade.PROTOCOL_HEADER, "").strip()
-        socket = await upgrade.accept_websocket(
-            request, f"{upgrade.SPDY}+{chosen}" if chosen else ""
-        )
-        await relay(WebSocketWire(socket), upgraded.wire, idle=commands.IDLE)
+        async with await self._dial_spdy(kubelet, target, protocols) as upgraded:
+            chosen = upgraded.headers.get(upgrade.PROTOCOL_HEADER, "").strip()
+            socket = await upgrade.accept_websocket(
+                request, f"{upgrade.SPDY}+{chosen}" if chosen else ""
+            )
+            await relay(WebSocketWire(socket), upgraded.wire, idle=commands.IDLE)
         return socket
 
     async def _translate_forward(
@@ -148,14 +149,14 @@ class Streams:
             protocol = upgrade.choose(wanted, forwarding.CHANNEL_PROTOCOLS)
         except upgrade.NoProtocol as err:
             return web.Response(status=403, text=str(err))
-        upgraded = await self._dial_spdy(kubelet, target, [forwarding.PROTOCOL])
-        socket = await upgrade.accept_websocket(request, protocol)
-        channels = ch.Channels(socket, protocol, readable=forwarding.data_of(ports))
-        connection = Connection(
-            upgraded.wire, server=False, idle=commands.IDLE, ping_every=PING_EVERY
-        )
-        async with connection:
-            await forwarding.bridge(channels, ports, connection)
+        async with await self._dial_spdy(kubelet, target, [forwarding.PROTOCOL]) as upgraded:
+            socket = await upgrade.accept_websocket(request, protocol)
+            channels = ch.Channels(socket, protocol, readable=forwarding.data_of(ports))
+            connection = Connection(
+                upgraded.wire, server=False, idle=commands.IDLE, ping_every=PING_EVERY
+            )
+            async with connection:
+                await forwarding.bridge(channels, ports, connection)
         return socket
 
     # -- bytes as they are -------------------------------------------------------------------
@@ -174,8 +175,9 @@ class Streams:
         answer["Connection"] = "Upgrade"
         answer["Upgrade"] = upgraded.headers.get("Upgrade", request.headers.get("Upgrade", ""))
         answer.popall("Content-Length", None)
-        response, wire = await upgrade.accept_raw(request, answer)
-        await relay(wire, upgraded.wire, idle=commands.IDLE)
+        async with upgraded:
+            response, wire = await upgrade.accept_raw(request, answer)
+            await relay(wire, upgraded.wire, idle=commands.IDLE)
         return response
 
 

@@ -175,6 +175,28 @@ ParamKind = "ParamKind specifies the kind of resources used to parameterize this
 Name;
 PolicyName = "PolicyName indicates the policy definition which the policy binding binded to";
 ParamRef = "ParamRef indicates the param resource which sets the configuration param"; Age
+## resource.k8s.io DeviceClass resource.v1
+Name; Age
+## resource.k8s.io ResourceClaim resource.v1
+Name; State = "A summary of the current state (allocated, pending, reserved, etc.)."; Age
+## resource.k8s.io ResourceClaimTemplate resource.v1
+Name; Age
+## resource.k8s.io ResourceSlice resource.v1
+Name; Node = ResourceSliceSpec.nodeName; Driver = ResourceSliceSpec.driver;
+Pool = ResourcePool.name; Age
+## resource.k8s.io DeviceTaintRule resource.v1
+Name; Key = DeviceTaint.key; Value = DeviceTaint.value; Effect = DeviceTaint.effect;
+TimeAdded = DeviceTaint.timeAdded; Age
+## certificates.k8s.io ClusterTrustBundle certificates.v1
+Name; SignerName = ClusterTrustBundleSpec.signerName
+## certificates.k8s.io PodCertificateRequest certificates.v1
+Name; PodName = PodCertificateRequestSpec.podName;
+ServiceAccountName = PodCertificateRequestSpec.serviceAccountName;
+NodeName = PodCertificateRequestSpec.nodeName; SignerName = PodCertificateRequestSpec.signerName;
+State = "Is the request Pending, Issued, Denied, or Failed?";
+UnverifiedUserAnnotations = PodCertificateRequestSpec.unverifiedUserAnnotations
+## storagemigration.k8s.io StorageVersionMigration storagemigration.v1
+Name:string; Resource = "GroupResource to migrate"; Status = "Status of the migration"
 ## apiextensions.k8s.io CustomResourceDefinition -
 Name; Scope; Versions; Created At:date; +Group; +Kind; +ShortNames; +Established:boolean
 ## apiregistration.k8s.io APIService -

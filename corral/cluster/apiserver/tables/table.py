@@ -10,6 +10,7 @@ from corral.cluster.apiserver.tables import (
     access,
     autoscalers,
     cluster,
+    devices,
     network,
     pods,
     storage,
@@ -29,6 +30,7 @@ _ROWS: dict[tuple[str, str], Row] = {
     **storage.ROWS,
     **cluster.ROWS,
     **access.ROWS,
+    **devices.ROWS,
 }
 
 

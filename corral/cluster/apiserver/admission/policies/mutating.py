@@ -64,11 +64,13 @@ class MutatingPolicies:
         source = PolicySource(store, catalog, self._views, names=names, build=MutatingPolicy)
         self._invocations = Invocations(store, catalog, source, views=self._views, kinds=kinds)
 
-    async def first(self, request: AdmissionRequest, turns: Turns) -> bool:
+    async def first(self, request: AdmissionRequest) -> Turns | None:
         hooks = self._invocations.candidates(request)
-        if hooks:
-            self._dispatch(hooks, request, turns, only=None)
-        return bool(hooks)
+        if not hooks:
+            return None
+        turns = Turns()
+        self._dispatch(hooks, request, turns, only=None)
+        return turns
 
     async def again(self, request: AdmissionRequest, turns: Turns) -> None:
         hooks = self._invocations.candidates(request)

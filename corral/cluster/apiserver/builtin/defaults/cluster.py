@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from corral.cluster.apiserver.builtin.strategy.base import rfc3339_now
 from corral.kube.types import Obj
 
 from .core import persistent_volume_spec
@@ -187,6 +188,21 @@ def _device_request(request: Obj) -> None:
             toleration["operator"] = "Equal"
 
 
+def _taints(taints: list[Obj]) -> None:
+    for taint in taints:
+        if taint.get("timeAdded") is None:
+            taint["timeAdded"] = rfc3339_now()
+
+
+def device_taint_rule(obj: Obj) -> None:
+    _taints([obj.setdefault("spec", {}).setdefault("taint", {})])
+
+
+def resource_slice(obj: Obj) -> None:
+    for device in (obj.get("spec") or {}).get("devices") or ():
+        _taints(device.get("taints") or [])
+
+
 DEFAULTS = {
     ("apiregistration.k8s.io", "v1", "APIService"): api_service,
     (_ADMISSION, "v1", "ValidatingWebhookConfiguration"): validating_webhooks,
@@ -210,4 +226,6 @@ DEFAULTS = {
     ("authentication.k8s.io", "v1", "TokenRequest"): token_request,
     ("resource.k8s.io", "v1", "ResourceClaim"): resource_claim,
     ("resource.k8s.io", "v1", "ResourceClaimTemplate"): resource_claim_template,
+    ("resource.k8s.io", "v1", "DeviceTaintRule"): device_taint_rule,
+    ("resource.k8s.io", "v1", "ResourceSlice"): resource_slice,
 }

@@ -282,6 +282,18 @@ STRATEGIES: list[Strategy] = [
         only_own_selectors=True,
         selector_refusal=_REFUSED,
     ),
+    Strategy(
+        group=_CERTIFICATES,
+        kind="PodCertificateRequest",
+        initial_status={},
+        status_metadata="reset",
+        allow_unconditional_update=False,
+        selectors={
+            f"spec.{name}": at("spec", name) for name in ("signerName", "podName", "nodeName")
+        },
+        only_own_selectors=True,
+        selector_refusal=_REFUSED,
+    ),
     LeaseStrategy(
         group="coordination.k8s.io",
         kind="Lease",
@@ -361,5 +373,34 @@ STRATEGIES: list[Strategy] = [
     ),
     Strategy(
         group="resource.k8s.io", kind="ResourceClaim", initial_status={}, status_metadata="reset"
+    ),
+    Strategy(
+        group="resource.k8s.io",
+        kind="DeviceTaintRule",
+        initial_status={},
+        first_generation=True,
+        generation_of=("spec",),
+        status_metadata="reset",
+        allow_unconditional_update=False,
+    ),
+    Strategy(
+        group="resource.k8s.io",
+        kind="ResourceSlice",
+        first_generation=True,
+        generation_of=("spec",),
+        selectors={
+            "spec.nodeName": at("spec", "nodeName"),
+            "spec.driver": at("spec", "driver"),
+            "spec.pool.name": at("spec", "pool", "name"),
+        },
+        only_own_selectors=True,
+        selector_refusal="field label not supported for resource.k8s.io/v1, Kind=ResourceSlice: {}",
+    ),
+    Strategy(
+        group="storagemigration.k8s.io",
+        kind="StorageVersionMigration",
+        initial_status={},
+        status_metadata="reset",
+        allow_unconditional_update=False,
     ),
 ]

@@ -15,6 +15,7 @@ from corral.cluster.apiserver.builtin.validation import (
     basics,
     claims,
     cluster_kinds,
+    devices,
     endpoint_slices,
     events,
     job_status,
@@ -204,6 +205,19 @@ _OTHERS = {
         api_services.validate_api_service, _again(api_services.validate_api_service),
         api_services.validate_api_service_status, name=name_is_path_segment,
         namespaced=False, kube_finalizers=False),
+    ("certificates.k8s.io", "ClusterTrustBundle"): Rules(
+        devices.validate_trust_bundle, devices.validate_trust_bundle_update,
+        name=name_any, namespaced=False),
+    ("certificates.k8s.io", "PodCertificateRequest"): Rules(
+        devices.validate_certificate_request, devices.validate_same_spec),
+    ("resource.k8s.io", "DeviceClass"): Rules(namespaced=False),
+    ("resource.k8s.io", "DeviceTaintRule"): Rules(namespaced=False),
+    ("resource.k8s.io", "ResourceClaim"): Rules(update=devices.validate_claim_update),
+    ("resource.k8s.io", "ResourceClaimTemplate"): Rules(update=devices.validate_same_spec),
+    ("resource.k8s.io", "ResourceSlice"): Rules(
+        devices.validate_slice, devices.validate_slice_update, namespaced=False),
+    ("storagemigration.k8s.io", "StorageVersionMigration"): Rules(
+        devices.validate_migration, devices.validate_migration_update, namespaced=False),
     ("flowcontrol.apiserver.k8s.io", "FlowSchema"): Rules(namespaced=False),
     ("flowcontrol.apiserver.k8s.io", "PriorityLevelConfiguration"): Rules(namespaced=False),
 }  # fmt: skip

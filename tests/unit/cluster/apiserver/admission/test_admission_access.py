@@ -282,6 +282,7 @@ async def test_default_plugins_in_order(world, pod):
         "PodResize",
         "MutatingWebhooks",
         "Escalation",
+        "ValidatingPolicies",
         "ValidatingWebhooks",
         "ResourceQuota",
     ]
