@@ -13,6 +13,8 @@ from __future__ import annotations
 import re
 from functools import cache
 from importlib import resources
+from importlib.util import find_spec
+from pathlib import Path
 from typing import Any
 
 import orjson
@@ -23,10 +25,18 @@ INT_OR_STRING = "io.k8s.apimachinery.pkg.util.intstr.IntOrString"
 QUANTITY = "io.k8s.apimachinery.pkg.api.resource.Quantity"
 
 
+def _package(name: str) -> Path:
+    """The folder of a package, without running the package itself."""
+    spec = find_spec(name)
+    if spec is None or not spec.submodule_search_locations:
+        raise ModuleNotFoundError(f"the package {name} is not installed; run make install")
+    return Path(spec.submodule_search_locations[0])
+
+
 @cache
 def definitions() -> dict[str, dict[str, Any]]:
     """All definitions by name; shared, never mutated."""
-    folder = resources.files("kubernetes_validate") / "kubernetes-json-schema"
+    folder = _package("kubernetes_validate") / "kubernetes-json-schema"
     raw = (folder / f"v{KUBERNETES_VERSION}-local" / "_definitions.json").read_bytes()
     raw = raw.replace(b'"#/$defs/', b'"#/definitions/')
     raw = _NULLABLE.sub(rb'"\1"', raw)
