@@ -75,6 +75,10 @@ class _Write:
     event: Event
     done: asyncio.Future[Entry]
 
+    @property
+    def where(self) -> tuple[str, str]:
+        return self.event.entry.resource, self.event.entry.key
+
 
 class Store:
     """All objects of one data folder. Use from one event loop only."""
@@ -313,12 +317,13 @@ class Store:
         meta = {"floor": self._floor, "revision": self.revision}
         self._log.commit([write.event for write in batch], garbage, meta)
 
-    def _fail(self, batch: Iterable[_Write], err: Exception) -> None:
+    def _fail(self, batch: list[_Write], err: Exception) -> None:
         """Nothing of the batch is stored, so nothing that was built on it can be either."""
-        failed = [*batch, *self._queue]
-        self._queue = []
-        self._head.clear()
-        self._head_count.clear()
+        lost = {write.where for write in batch}
+        failed = [*batch, *(write for write in self._queue if write.where in lost)]
+        self._queue = [write for write in self._queue if write.where not in lost]
+        for where in lost:
+            del self._head[where], self._head_count[where]
         for write in failed:
             if not write.done.done():
                 write.done.set_exception(StoreError(f"the write could not be stored: {err}"))
