@@ -229,9 +229,10 @@ async def test_a_failed_commit_fails_what_was_built_on_it(
         with pytest.raises(StoreError, match="could not be stored: database or disk is full"):
             await future
     assert store.get(TABLE, "a") is store.head(TABLE, "a") is kept
-    assert store.get(TABLE, "b") is await beside  # not built on what was lost
+    stored = await beside  # not built on what was lost
+    assert store.get(TABLE, "b") is stored
     later = await put(store, "a", "again")
-    assert told(watch.drain()) == [(ADDED, (await beside).rv), (MODIFIED, later.rv)]
+    assert told(watch.drain()) == [(ADDED, stored.rv), (MODIFIED, later.rv)]
 
 
 async def test_a_full_database_keeps_reads_and_recovers(open_store: Opener) -> None:
