@@ -389,12 +389,12 @@ async def test_exact_version_is_the_past(maps: Maps) -> None:
     made = await maps.make("a", x="1")
     version = made["metadata"]["resourceVersion"]
     await maps.change("a", {"data": {"x": "2"}})
-    await maps.make("b")
+    newest = (await maps.make("b"))["metadata"]["resourceVersion"]
     past = await page(maps, resourceVersion=version, resourceVersionMatch="Exact")
     assert past["metadata"]["resourceVersion"] == version
     assert names(past) == ["a", "kube-root-ca.crt"]
     assert past["items"][0]["data"] == {"x": "1"}
-    now = await page(maps, resourceVersion=version, resourceVersionMatch="NotOlderThan")
+    now = await page(maps, resourceVersion=newest, resourceVersionMatch="NotOlderThan")
     assert names(now) == ["a", "b", "kube-root-ca.crt"]
 
 
