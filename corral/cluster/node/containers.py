@@ -1,0 +1,462 @@
+"""Containers as process trees, each under a shim that outlives the agent.
+
+A container is a folder. ``Engine.start`` writes what to run into it and has a shim forked;
+``Engine.adopt`` finds what earlier agents started. Guarantees:
+
+* a folder is started at most once, whoever dies in between;
+* ``Container.wait`` returns when no process of the container is left, with how the main one ended;
+* a container whose shim was killed is reported as lost (137), after its processes were killed.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import fcntl
+import json
+import os
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Final, Literal
+
+from corral.cluster.node.shim.wire import LIMIT
+from corral.cluster.node.streams import ContainerError, Streams
+
+__all__ = ["Container", "ContainerError", "ContainerSpec", "Engine", "Mount", "State", "Streams"]
+
+MARKER: Final = "CORRAL_CONTAINER"
+"""A variable, the container's folder, by which processes are found whose shim was killed."""
+START_TIMEOUT: Final = 30.0
+_ROOT: Final = str(Path(__file__).resolve().parents[3])
+_BOOT: Final = "import sys; sys.path.insert(0, sys.argv[1]); " + (
+    "from corral.cluster.node.shim.zygote import main; main()"
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Mount:
+    """A file or folder of the machine as the container sees it."""
+
+    source: str
+    target: str
+    read_only: bool = False
+
+    def to_dict(self) -> dict[str, Any]:
+        return {"source": self.source, "target": self.target, "readOnly": self.read_only}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ContainerSpec:
+    """What to run, and in which surroundings."""
+
+    id: str
+    argv: Sequence[str] | None
+    """None makes a sandbox: namespaces for others to join, and no process."""
+    env: Mapping[str, str] = field(default_factory=dict)
+    cwd: str = "/"
+    log: str = ""
+    """The log file; its folder is made. None is kept when empty."""
+    max_log_bytes: int = 0
+    max_log_files: int = 0
+    stdin: bool = False
+    stdin_once: bool = False
+    tty: bool = False
+    uid: int | None = None
+    gid: int | None = None
+    groups: Sequence[int] = ()
+    join: Mapping[str, str] = field(default_factory=dict)
+    """Namespaces to enter: kind (net, uts, mount, user) → path."""
+    unshare: Sequence[str] = ()
+    """Kinds of namespaces to make."""
+    hostname: str = ""
+    mounts: Sequence[Mount] = ()
+    cgroups: Sequence[str] = ()
+    """Folders of existing control groups."""
+    labels: Mapping[str, str] = field(default_factory=dict)
+    """Kept with the container, for those who adopt it."""
+
+    def to_dict(self) -> dict[str, Any]:
+        return {
+            "id": self.id,
+            "argv": list(self.argv) if self.argv is not None else None,
+            "env": dict(self.env),
+            "cwd": self.cwd,
+            "log": self.log,
+            "rotation": {"max_bytes": self.max_log_bytes, "max_files": self.max_log_files},
+            "stdin": self.stdin,
+            "stdinOnce": self.stdin_once,
+            "tty": self.tty,
+            "uid": self.uid,
+            "gid": self.gid,
+            "groups": list(self.groups),
+            "join": dict(self.join),
+            "unshare": list(self.unshare),
+            "hostname": self.hostname,
+            "mounts": [mount.to_dict() for mount in self.mounts],
+            "cgroups": list(self.cgroups),
+            "labels": dict(self.labels),
+        }
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class State:
+    """What a container's shim has written down. Times are nanoseconds since 1970."""
+
+    phase: Literal["running", "exited"]
+    shim: int = 0
+    pid: int = 0
+    started_at: int = 0
+    finished_at: int = 0
+    exit_code: int = 0
+    signal: int = 0
+    oom_killed: bool = False
+    error: str = ""
+    """Why it could not be started."""
+    lost: bool = False
+    """The shim did not live to say how it ended."""
+
+    @classmethod
+    def from_dict(cls, value: Mapping[str, Any]) -> State:
+        return cls(
+            phase=value["phase"],
+            shim=value.get("shim", 0),
+            pid=value.get("pid", 0),
+            started_at=value.get("startedAt", 0),
+            finished_at=value.get("finishedAt", 0),
+            exit_code=value.get("exitCode", 0),
+            signal=value.get("signal", 0),
+            oom_killed=value.get("oomKilled", False),
+            error=value.get("error", ""),
+            lost=value.get("lost", False),
+        )
+
+    @property
+    def running(self) -> bool:
+        return self.phase == "running"
+
+
+class Container:
+    """A started container. ``state`` is what was last known; ``wait`` keeps it current."""
+
+    def __init__(self, folder: Path, spec: Mapping[str, Any], state: State) -> None:
+        self.folder = folder
+        self.id: str = spec["id"]
+        self.spec = spec
+        self.labels: Mapping[str, str] = spec.get("labels", {})
+        self.state = state
+        self._ended: asyncio.Future[None] | None = None
+        self._pidfd = -1
+        if state.running:
+            self._follow()
+
+    # -- its end -----------------------------------------------------------------------------
+
+    def _follow(self) -> None:
+        loop = asyncio.get_running_loop()
+        self._ended = loop.create_future()
+        try:
+            self._pidfd = os.pidfd_open(self.state.shim)
+        except ProcessLookupError:
+            self._over()
+            return
+        loop.add_reader(self._pidfd, self._over)
+
+    def _over(self) -> None:
+        self.release()
+        state = _read_state(self.folder)
+        if state is None or state.running:
+            state = _bury(self.folder, state)
+        self.state = state
+        if self._ended and not self._ended.done():
+            self._ended.set_result(None)
+
+    def release(self) -> None:
+        """Stop watching; the container goes on."""
+        if self._pidfd >= 0:
+            asyncio.get_running_loop().remove_reader(self._pidfd)
+            os.close(self._pidfd)
+            self._pidfd = -1
+
+    async def wait(self) -> State:
+        """Return when nothing of the container runs any more."""
+        if self._ended is not None:
+            await asyncio.shield(self._ended)
+        return self.state
+
+    # -- talking to it -----------------------------------------------------------------------
+
+    async def _ask(self, request: Mapping[str, Any]) -> Streams:
+        home = os.open(self.folder, os.O_RDONLY | os.O_DIRECTORY)
+        try:
+            path = f"/proc/self/fd/{home}/control"
+            reader, writer = await asyncio.open_unix_connection(path, limit=LIMIT)
+        except OSError as err:
+            raise ContainerError("the container is not running") from err
+        finally:
+            os.close(home)
+        writer.write(json.dumps(request).encode() + b"\n")
+        return Streams(reader, writer)
+
+    async def exec(
+        self, argv: Sequence[str], *, stdin: bool = False, tty: bool = False, cwd: str = ""
+    ) -> Streams:
+        """Run a command beside the main process. Raises ContainerError."""
+        request = {"op": "exec", "argv": list(argv), "stdin": stdin, "tty": tty, "cwd": cwd}
+        return await self._ask(request)
+
+    async def attach(self, *, stdin: bool = False) -> Streams:
+        """Join the main process's streams, from now on. Raises ContainerError."""
+        return await self._ask({"op": "attach", "stdin": stdin})
+
+    async def signal(self, number: int) -> None:
+        """Send a signal to the main process; nothing happens if it has ended."""
+        try:
+            streams = await self._ask({"op": "signal", "signal": int(number)})
+        except ContainerError:
+            return
+        with suppress(ContainerError):
+            await streams.read()
+        await streams.close()
+
+    async def kill(self) -> State:
+        """End it at once, whole, and wait for that."""
+        while self.state.running:
+            await self.signal(signal.SIGKILL)
+            try:
+                async with asyncio.timeout(2.0):
+                    await self.wait()
+            except TimeoutError:
+                # a shim that does not answer: without it its main process dies as well
+                with suppress(ProcessLookupError):
+                    os.kill(self.state.shim, signal.SIGKILL)
+        return self.state
+
+    def remove(self) -> None:
+        """Forget an ended container. Raises ContainerError when it still runs."""
+        if self.state.running:
+            raise ContainerError(f"container {self.id} is running")
+        shutil.rmtree(self.folder, ignore_errors=True)
+
+
+class Engine:
+    """The containers of one agent: everything under ``root``."""
+
+    def __init__(self, root: Path, *, python: str = sys.executable) -> None:
+        self._root = root
+        self._python = python
+        self._zygote: subprocess.Popen[bytes] | None = None
+        self._requests: socket.socket | None = None
+        root.mkdir(parents=True, exist_ok=True, mode=0o700)
+
+    def warm(self) -> None:
+        """Have the process that forks shims ready, so that the first container is not late."""
+        if self._zygote is not None and self._zygote.poll() is None:
+            return
+        self.close()
+        ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        with theirs:
+            self._zygote = subprocess.Popen(
+                [self._python, "-S", "-E", "-s", "-B", "-c", _BOOT, _ROOT],
+                stdin=theirs.fileno(),
+                stdout=subprocess.DEVNULL,
+                cwd="/",
+                # some Pythons are found by their libraries only this way
+                env={
+                    "PATH": os.defpath,
+                    "LC_ALL": "C.UTF-8",
+                    **{k: v for k, v in os.environ.items() if k == "LD_LIBRARY_PATH"},
+                },
+                start_new_session=True,
+            )
+        self._requests = ours
+
+    def close(self) -> None:
+        """Let go of everything; containers run on."""
+        if self._requests is not None:
+            self._requests.close()
+            self._requests = None
+        if self._zygote is not None:
+            self._zygote.wait()
+            self._zygote = None
+
+    async def start(self, spec: ContainerSpec) -> Container:
+        """Run a container; its ``state`` says whether it started.
+
+        Raises ContainerError when there is one of this name, or no shim could be had.
+        """
+        folder = self._root / spec.id
+        try:
+            folder.mkdir(mode=0o700)
+        except FileExistsError:
+            raise ContainerError(f"container {spec.id} exists") from None
+        content = spec.to_dict()
+        content["env"][MARKER] = str(folder)
+        (folder / "spec.json").write_bytes(json.dumps(content).encode())
+        state = await self._fork(folder)
+        return Container(folder, content, state)
+
+    async def _fork(self, folder: Path) -> State:
+        told, tell = os.pipe()
+        try:
+            self._send(str(folder), tell)
+        finally:
+            os.close(tell)
+        try:
+            async with asyncio.timeout(START_TIMEOUT):
+                report = await _read_all(told)
+        except TimeoutError:
+            report = b""
+        finally:
+            os.close(told)
+        if not report:
+            state = await _settled(folder)
+            return state if state is not None else _bury(folder, None)
+        return State.from_dict(json.loads(report))
+
+    def _send(self, folder: str, tell: int) -> None:
+        for last in (False, True):
+            self.warm()
+            assert self._requests is not None
+            try:
+                socket.send_fds(self._requests, [folder.encode()], [tell])
+                return
+            except OSError as err:
+                if last:
+                    raise ContainerError(f"no process could be forked: {err}") from err
+                self.close()
+
+    async def adopt(self) -> list[Container]:
+        """Every container of earlier agents: those that run, and those that ended meanwhile."""
+        found: list[Container] = []
+        for folder in sorted(self._root.iterdir()):
+            try:
+                spec = json.loads((folder / "spec.json").read_bytes())
+            except (OSError, ValueError):
+                # the agent died before it had said what to run, so nothing ran
+                shutil.rmtree(folder, ignore_errors=True)
+                continue
+            state = await _settled(folder)
+            if state is None:
+                state = _bury(folder, _read_state(folder))
+            found.append(Container(folder, spec, state))
+        return found
+
+
+async def _settled(folder: Path) -> State | None:
+    """The state of a folder once nobody is about to change it; None when its shim is lost."""
+    if _claim(folder):
+        return _never(folder)
+    deadline = time.monotonic() + START_TIMEOUT
+    while time.monotonic() < deadline:
+        alive = _is_locked(folder)
+        state = _read_state(folder)
+        if state is not None and (alive or not state.running):
+            return state
+        if not alive:
+            return None
+        await asyncio.sleep(0.005)
+    return None
+
+
+def _claim(folder: Path) -> bool:
+    """Decide about a container that no shim has claimed: none ever will."""
+    try:
+        os.close(os.open(folder / "claim", os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o600))
+    except FileExistsError:
+        return False
+    return True
+
+
+def _is_locked(folder: Path) -> bool:
+    """Whether the shim lives: it holds the lock to its last breath."""
+    with open(folder / "claim", "rb") as file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return True
+    return False
+
+
+def _read_state(folder: Path) -> State | None:
+    try:
+        return State.from_dict(json.loads((folder / "state.json").read_bytes()))
+    except (OSError, ValueError):
+        return None
+
+
+def _write_state(folder: Path, value: Mapping[str, Any]) -> State:
+    new = folder / "state.json.new"
+    with suppress(OSError):
+        new.write_bytes(json.dumps(value).encode())
+        new.rename(folder / "state.json")
+    return State.from_dict(value)
+
+
+def _never(folder: Path) -> State:
+    now = time.time_ns()
+    why = "the agent stopped before the container was started"
+    value = {"phase": "exited", "error": why, "exitCode": 128, "startedAt": now, "finishedAt": now}
+    return _write_state(folder, value)
+
+
+def _bury(folder: Path, last: State | None) -> State:
+    """The shim was killed: see that nothing of the container is left, and write that down."""
+    sweep(folder)
+    value = {
+        "phase": "exited",
+        "lost": True,
+        "exitCode": 137,
+        "signal": 9,
+        "startedAt": last.started_at if last else 0,
+        "finishedAt": time.time_ns(),
+    }
+    return _write_state(folder, value)
+
+
+def sweep(folder: Path) -> None:
+    """Kill every process that carries the container's marker in its environment."""
+    marker = f"{MARKER}={folder}".encode()
+    for _ in range(100):
+        found = [pid for pid in _pids() if marker in _environ(pid).split(b"\0")]
+        if not found:
+            return
+        for pid in found:
+            with suppress(ProcessLookupError, PermissionError):
+                os.kill(pid, signal.SIGKILL)
+        time.sleep(0.005)
+
+
+def _pids() -> list[int]:
+    return [int(name) for name in os.listdir("/proc") if name.isdigit()]
+
+
+def _environ(pid: int) -> bytes:
+    try:
+        return Path(f"/proc/{pid}/environ").read_bytes()
+    except OSError:
+        return b""  # ended, or not ours
+
+
+async def _read_all(fd: int) -> bytes:
+    """Everything until the other end closes, without blocking the loop."""
+    loop = asyncio.get_running_loop()
+    os.set_blocking(fd, False)
+    data = b""
+    while True:
+        readable = loop.create_future()
+        loop.add_reader(fd, lambda f=readable: f.done() or f.set_result(None))  # type: ignore[misc]
+        try:
+            await readable
+        finally:
+            loop.remove_reader(fd)
+        piece = os.read(fd, 1 << 16)
+        if not piece:
+            return data
+        data += piece

@@ -1,0 +1,103 @@
+"""What an image means where there are no images: an environment to run ``command`` in.
+
+A small map of patterns, first match wins. An image that no pattern names is refused with words
+that say what to do.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from fnmatch import fnmatchcase
+from pathlib import Path
+from typing import Any, Final
+
+REASON: Final = "ImageNotMapped"
+
+
+class ImageNotMapped(Exception):
+    """No entry of the map matches, or the one that does cannot be honoured."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Image:
+    """How containers of some images run on this machine."""
+
+    pattern: str
+    """Shell pattern over the name as written and as registries spell it out."""
+    python: str = ""
+    """A Python interpreter: its folder comes first in PATH."""
+    path: Sequence[str] = ()
+    """Folders that come before the machine's PATH."""
+    env: Mapping[str, str] = field(default_factory=dict)
+    workdir: str = ""
+    entrypoint: Sequence[str] = ()
+    """What runs when the container gives only args, or nothing."""
+
+    @classmethod
+    def from_dict(cls, value: Mapping[str, Any]) -> Image:
+        """From one entry of a configuration file. Raises ValueError for words it does not know."""
+        known = {"pattern", "python", "path", "env", "workdir", "entrypoint"}
+        if unknown := value.keys() - known:
+            raise ValueError(f"image map: unknown field {sorted(unknown)[0]!r}")
+        if not value.get("pattern"):
+            raise ValueError("image map: an entry needs a pattern")
+        return cls(**value)
+
+    def environment(self, machine: Mapping[str, str]) -> dict[str, str]:
+        """PATH and variables below those of the container."""
+        python = [str(Path(self.python).parent)] if self.python else []
+        folders = [*self.path, *python, machine.get("PATH", os.defpath)]
+        return {"PATH": os.pathsep.join(folders), **self.env}
+
+
+DEFAULT: Final = (
+    Image(
+        pattern="python:*",
+        python=sys.executable,
+        entrypoint=(sys.executable,),
+    ),
+    Image(pattern="corral:*", python=sys.executable),
+    Image(pattern="busybox:*", entrypoint=("sh",)),
+    Image(pattern="alpine:*", entrypoint=("sh",)),
+    Image(pattern="debian:*", entrypoint=("bash",)),
+    Image(pattern="ubuntu:*", entrypoint=("bash",)),
+)
+
+
+class ImageMap:
+    """The images a node knows."""
+
+    def __init__(self, images: Iterable[Image] = DEFAULT) -> None:
+        self._images = tuple(images)
+
+    def resolve(self, name: str) -> Image:
+        """The entry for an image. Raises ImageNotMapped."""
+        spellings = _spellings(name)
+        for image in self._images:
+            if any(fnmatchcase(text, image.pattern) for text in spellings):
+                if image.python and not os.access(image.python, os.X_OK):
+                    raise ImageNotMapped(
+                        f'image "{name}" is mapped to {image.python}, which cannot be run here: '
+                        "correct the entry in the node's image map"
+                    )
+                return image
+        known = ", ".join(image.pattern for image in self._images) or "none"
+        raise ImageNotMapped(
+            f'this node runs processes, not images, and its image map has no entry for "{name}": '
+            f"add one to the map, or use an image that it knows ({known})"
+        )
+
+
+def _spellings(name: str) -> set[str]:
+    """``python`` is also python:latest, docker.io/library/python:latest, and so on."""
+    base, _, _ = name.partition("@")
+    last = base.rpartition("/")[2]
+    tagged = base if ":" in last else f"{base}:latest"
+    spellings = {name, base, tagged}
+    for prefix in ("docker.io/library/", "docker.io/", "index.docker.io/library/"):
+        if tagged.startswith(prefix):
+            spellings.add(tagged.removeprefix(prefix))
+    return spellings | {f"docker.io/library/{tagged}"} if "/" not in tagged else spellings

@@ -1,0 +1,185 @@
+"""What surrounds the processes of one container: namespaces, mounts, control groups, user.
+
+``enter`` changes the shim itself, before its first child: everything it starts later, commands
+run inside the container included, finds the same surroundings. Control groups and the user are
+for the children alone (``settle``): a limit must never kill the shim.
+"""
+
+from __future__ import annotations
+
+import os
+import resource
+import socket
+import stat
+from typing import Any
+
+from corral.cluster.node.shim import kernel
+
+Spec = dict[str, Any]
+
+_KEPT_FLAGS = {
+    os.ST_NOSUID: kernel.MS_NOSUID,
+    os.ST_NODEV: kernel.MS_NODEV,
+    os.ST_NOEXEC: kernel.MS_NOEXEC,
+    os.ST_NOATIME: kernel.MS_NOATIME,
+    os.ST_NODIRATIME: kernel.MS_NODIRATIME,
+    os.ST_RELATIME: kernel.MS_RELATIME,
+}
+
+
+def enter(spec: Spec, folder: str) -> None:
+    """Join and make namespaces, name the host, mount. Raises OSError.
+
+    ``folder`` is any folder of the container's own; a new root is put together over it.
+    """
+    for kind, path in spec.get("join", {}).items():
+        kernel.setns(path, kernel.NAMESPACES[kind])
+    wanted = set(spec.get("unshare", ()))
+    if "user" in wanted:
+        _own_users()
+    if others := wanted - {"user"}:
+        kernel.unshare(sum(kernel.NAMESPACES[kind] for kind in others))
+    if spec.get("hostname") and "uts" in wanted:
+        socket.sethostname(spec["hostname"])
+    if "mount" in wanted:
+        kernel.mount("none", "/", flags=kernel.MS_REC | kernel.MS_PRIVATE)
+        mounts = sorted(spec.get("mounts", ()), key=lambda m: str(m["target"]).count("/"))
+        if any(_new_at_root(mount["target"]) for mount in mounts):
+            _own_root(folder)
+        for mount in mounts:
+            _bind(mount["source"], mount["target"], read_only=mount.get("readOnly", False))
+
+
+def _own_users() -> None:
+    """A user namespace in which we are who we were: that is enough to mount."""
+    uid, gid = os.geteuid(), os.getegid()
+    kernel.unshare(kernel.NEWUSER)
+    for name, text in (
+        ("setgroups", "deny"),
+        ("uid_map", f"{uid} {uid} 1"),
+        ("gid_map", f"{gid} {gid} 1"),
+    ):
+        with open(f"/proc/self/{name}", "w") as file:
+            file.write(text)
+
+
+def _bind(source: str, target: str, *, read_only: bool) -> None:
+    # a link in the image, such as /var/run, must lead where it would lead inside
+    folder = os.path.realpath(os.path.dirname(target.rstrip("/")))
+    target = os.path.join(folder, os.path.basename(target.rstrip("/")))
+    target = os.path.realpath(target) if os.path.islink(target) else target
+    is_folder = stat.S_ISDIR(os.stat(source).st_mode)
+    _make_target(target, is_folder=is_folder)
+    kernel.mount(source, target, flags=kernel.MS_BIND | kernel.MS_REC)
+    if read_only:
+        kept = os.statvfs(target).f_flag
+        flags = kernel.MS_BIND | kernel.MS_REMOUNT | kernel.MS_RDONLY
+        kernel.mount(
+            "none",
+            target,
+            flags=flags | sum(mine for theirs, mine in _KEPT_FLAGS.items() if kept & theirs),
+        )
+
+
+def _make_target(target: str, *, is_folder: bool) -> None:
+    """See that there is something to mount on, without writing to the machine's own folders."""
+    if os.path.lexists(target):
+        return
+    parent = os.path.dirname(target)
+    while not os.path.isdir(parent):
+        parent = os.path.dirname(parent)
+    if not _is_ours(parent):
+        _mirror(parent)
+    os.makedirs(os.path.dirname(target), exist_ok=True)
+    if is_folder:
+        os.mkdir(target)
+    else:
+        os.close(os.open(target, os.O_CREAT | os.O_WRONLY, 0o644))
+
+
+_mirrors: set[int] = set()
+
+
+def _is_ours(path: str) -> bool:
+    return os.stat(path).st_dev in _mirrors
+
+
+def _mirror(folder: str) -> None:
+    """Put a private folder over ``folder`` with all that it holds."""
+    mode = stat.S_IMODE(os.stat(folder).st_mode)
+    shown = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    kernel.mount("tmpfs", folder, kind="tmpfs", data=f"mode={mode:o}")
+    _mirrors.add(os.stat(folder).st_dev)
+    _fill(folder, shown)
+    os.close(shown)
+
+
+def _new_at_root(target: str) -> bool:
+    return not os.path.lexists("/" + target.strip("/").split("/")[0])
+
+
+def _own_root(folder: str) -> None:
+    """Make / a private folder that shows everything the machine's has."""
+    shown = os.open("/", os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    kernel.mount("tmpfs", folder, kind="tmpfs", data="mode=755")
+    _mirrors.add(os.stat(folder).st_dev)
+    _fill(folder, shown)
+    os.close(shown)
+    os.chdir(folder)
+    kernel.pivot_root(".", ".")
+    kernel.unmount(".")
+    os.chdir("/")
+
+
+def _fill(folder: str, shown: int) -> None:
+    """Bind everything in the folder open as ``shown`` into the empty ``folder``."""
+    for entry in list(os.scandir(shown)):
+        source, target = f"/proc/self/fd/{shown}/{entry.name}", os.path.join(folder, entry.name)
+        if entry.is_symlink():
+            os.symlink(os.readlink(entry.name, dir_fd=shown), target)
+            continue
+        if entry.is_dir(follow_symlinks=False):
+            os.mkdir(target)
+        else:
+            os.close(os.open(target, os.O_CREAT | os.O_WRONLY, 0o600))
+        kernel.mount(source, target, flags=kernel.MS_BIND | kernel.MS_REC)
+
+
+# -- for the children --------------------------------------------------------------------------
+
+
+def open_groups(spec: Spec) -> list[int]:
+    """The files through which a process joins its control groups."""
+    return [
+        os.open(f"{path}/cgroup.procs", os.O_WRONLY | os.O_CLOEXEC)
+        for path in spec.get("cgroups", ())
+    ]
+
+
+def settle(spec: Spec, groups: list[int]) -> None:
+    """In a child, before it becomes the program. Raises OSError."""
+    for fd in groups:
+        os.write(fd, b"0")
+    resource.setrlimit(resource.RLIMIT_CORE, (0, resource.getrlimit(resource.RLIMIT_CORE)[1]))
+    uid, gid = spec.get("uid"), spec.get("gid")
+    if os.geteuid() == 0 and (uid is not None or gid is not None):
+        os.setgroups(spec.get("groups", []))
+        if gid is not None:
+            os.setgid(gid)
+        if uid is not None:
+            os.setuid(uid)
+    os.umask(0o022)
+    os.chdir(spec.get("cwd") or "/")
+
+
+def oom_kills(spec: Spec) -> int:
+    """How many processes the kernel has killed in the container's groups for want of memory."""
+    for path in spec.get("cgroups", ()):
+        for name in ("memory.oom_control", "memory.events"):
+            try:
+                with open(f"{path}/{name}") as file:
+                    fields = dict(line.split()[:2] for line in file if len(line.split()) > 1)
+            except OSError:
+                continue
+            return int(fields.get("oom_kill", 0))
+    return 0

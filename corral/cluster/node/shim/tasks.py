@@ -1,0 +1,161 @@
+"""Processes of a container with their pipes or terminal: the main one, and commands run inside."""
+
+from __future__ import annotations
+
+import errno
+import fcntl
+import os
+import signal
+import struct
+import termios
+from collections.abc import Callable
+from typing import Any
+
+from corral.cluster.node.shim import kernel
+from corral.cluster.node.shim.wire import STDERR, STDOUT
+
+
+class StartError(Exception):
+    """The program could not be started; the words are for people."""
+
+
+class Task:
+    """A started process and this side of its streams; descriptors do not block."""
+
+    def __init__(self, pid: int, stdin: int, outputs: dict[int, int], *, tty: bool) -> None:
+        self.pid = pid
+        self.tty = tty
+        self.stdin = stdin
+        """Where input goes; -1 when there is none any more. A terminal: the same as output."""
+        self.outputs = outputs
+        """Descriptor → stream number."""
+        self.pending = bytearray()
+        """Input that the process has not taken yet."""
+        self.closing = False
+        """Close the input once ``pending`` is empty."""
+        self.code: int | None = None
+        self.signal = 0
+
+    def resize(self, columns: int, rows: int) -> None:
+        if self.tty and self.outputs:
+            size = struct.pack("HHHH", rows, columns, 0, 0)
+            fcntl.ioctl(next(iter(self.outputs)), termios.TIOCSWINSZ, size)
+
+    def ended(self, status: int) -> None:
+        """Take the status that waitpid gave."""
+        self.signal = os.WTERMSIG(status) if os.WIFSIGNALED(status) else 0
+        self.code = 128 + self.signal if self.signal else os.WEXITSTATUS(status)
+
+
+def spawn(
+    argv: list[str],
+    env: dict[str, str],
+    *,
+    settle: Callable[[], None],
+    stdin: bool = False,
+    tty: bool = False,
+) -> Task:
+    """Start a process in a session of its own, which dies with us. Raises StartError.
+
+    ``settle`` runs in the child, last thing before it becomes the program.
+    """
+    theirs, task = _terminal() if tty else _pipes(stdin=stdin)
+    told, tell = os.pipe()
+    shim = os.getpid()
+    pid = os.fork()
+    if pid == 0:
+        _become(argv, env, theirs, settle=settle, tty=tty, tell=tell, shim=shim)
+    for fd in {*theirs, tell}:
+        os.close(fd)
+    with os.fdopen(told, "rb") as file:
+        problem = file.read()
+    task.pid = pid
+    if problem:
+        os.waitpid(pid, 0)
+        for fd in {task.stdin, *task.outputs} - {-1}:
+            os.close(fd)
+        raise StartError(problem.decode(errors="replace"))
+    for fd in {task.stdin, *task.outputs} - {-1}:
+        os.set_blocking(fd, False)
+    return task
+
+
+def _pipes(*, stdin: bool) -> tuple[list[int], Task]:
+    out_r, out_w = os.pipe()
+    err_r, err_w = os.pipe()
+    in_r, in_w = os.pipe() if stdin else (os.open(os.devnull, os.O_RDONLY), -1)
+    return [in_r, out_w, err_w], Task(0, in_w, {out_r: STDOUT, err_r: STDERR}, tty=False)
+
+
+def _terminal() -> tuple[list[int], Task]:
+    master, slave = os.openpty()
+    return [slave, slave, slave], Task(0, master, {master: STDOUT}, tty=True)
+
+
+def _become(
+    argv: list[str],
+    env: dict[str, str],
+    streams: list[int],
+    *,
+    settle: Callable[[], None],
+    tty: bool,
+    tell: int,
+    shim: int,
+) -> None:
+    """In the child; never returns."""
+    try:
+        os.setsid()
+        for number, fd in enumerate(streams):
+            os.dup2(fd, number)
+        if tty:
+            fcntl.ioctl(0, termios.TIOCSCTTY, 0)
+        for number in (signal.SIGPIPE, signal.SIGXFSZ, signal.SIGINT, signal.SIGCHLD):
+            signal.signal(number, signal.SIG_DFL)
+        signal.set_wakeup_fd(-1)
+        signal.pthread_sigmask(signal.SIG_SETMASK, ())
+        settle()
+        # last, for a change of user takes it back; and nobody tells of a parent already dead
+        kernel.die_with_parent(signal.SIGKILL)
+        if os.getppid() != shim:
+            os._exit(1)
+        os.execvpe(argv[0], argv, env)
+    except OSError as err:
+        os.write(tell, _why(argv[0], err, env).encode())
+    except BaseException as err:
+        os.write(tell, repr(err).encode())
+    finally:
+        os._exit(127)
+
+
+def _why(program: str, err: OSError, env: dict[str, str]) -> str:
+    """In the words people know from container runtimes."""
+    missing = err.errno in (errno.ENOENT, errno.ENOTDIR)
+    if err.filename is not None and err.filename != program and "/" not in program and missing:
+        return f'exec: "{program}": executable file not found in $PATH'
+    if missing and err.filename in (None, program) and "/" not in program:
+        return f'exec: "{program}": executable file not found in $PATH'
+    if err.errno == errno.ENOENT and program in (err.filename, None):
+        return f'exec: "{program}": stat {program}: no such file or directory'
+    if err.filename not in (None, program) and not os.access(str(err.filename), os.X_OK):
+        return f'exec: "{program}": {err.filename}: {(err.strerror or str(err)).lower()}'
+    return f'exec: "{program}": {(err.strerror or str(err)).lower()}'
+
+
+def descendants(root: int) -> set[int]:
+    """Every living process below ``root``."""
+    children: dict[int, list[int]] = {}
+    for name in os.listdir("/proc"):
+        if name.isdigit():
+            try:
+                with open(f"/proc/{name}/stat", "rb") as file:
+                    fields = file.read().rpartition(b")")[2].split()
+            except OSError:
+                continue  # it ended while we looked
+            children.setdefault(int(fields[1]), []).append(int(name))
+    found: set[int] = set()
+    front: list[Any] = [root]
+    while front:
+        for child in children.get(front.pop(), ()):
+            found.add(child)
+            front.append(child)
+    return found

@@ -1,0 +1,1 @@
+"""The workload controllers of the embedded cluster: plain clients of the Kubernetes API."""

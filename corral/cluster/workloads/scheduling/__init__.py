@@ -1,0 +1,58 @@
+"""The scheduler's decisions, as pure functions over plain objects.
+
+Nodes, pods and the rest go into a ``ClusterState`` as watches bring them; out come decisions:
+``schedule`` names the node for one pod, or the pods to evict for it, or the reason in
+kube-scheduler's own words; ``place_group`` does the same for an all-or-nothing PodGroup;
+``SchedulingQueue`` says whose turn it is and what makes another try worthwhile.
+
+Filters, scores, weights, messages and preemption are those of kube-scheduler 1.37 with its default
+configuration, less volumes, images and dynamic resources. No I/O, no clock and no chance of its
+own: time and randomness are given by the caller. Start reading at ``cycle``.
+"""
+
+from corral.cluster.workloads.scheduling.cycle import Placement, find_node
+from corral.cluster.workloads.scheduling.events import Action, GroupEvent, NodeEvent, PodEvent
+from corral.cluster.workloads.scheduling.gang import GangRejection, place_gang, place_group
+from corral.cluster.workloads.scheduling.groups import (
+    PodGroup,
+    group_of,
+    missing_members,
+    placed_members,
+)
+from corral.cluster.workloads.scheduling.pods import PodInfo
+from corral.cluster.workloads.scheduling.preemption import Preemption, Victims, schedule
+from corral.cluster.workloads.scheduling.queue import (
+    BackoffPolicy,
+    SchedulingQueue,
+    gate_message,
+    queue_order,
+)
+from corral.cluster.workloads.scheduling.rejections import FitError, Rejection
+from corral.cluster.workloads.scheduling.state import ClusterState
+
+__all__ = [
+    "Action",
+    "BackoffPolicy",
+    "ClusterState",
+    "FitError",
+    "GangRejection",
+    "GroupEvent",
+    "NodeEvent",
+    "Placement",
+    "PodEvent",
+    "PodGroup",
+    "PodInfo",
+    "Preemption",
+    "Rejection",
+    "SchedulingQueue",
+    "Victims",
+    "find_node",
+    "gate_message",
+    "group_of",
+    "missing_members",
+    "place_gang",
+    "place_group",
+    "placed_members",
+    "queue_order",
+    "schedule",
+]

@@ -1,0 +1,226 @@
+"""What a controller needs: local copies of collections, queues, reconciles, leadership, events.
+
+Start with `Manager` (`manager`): it runs informers and controllers in order. A controller is a
+queue, workers and a reconciler (`controller`); an informer is a store that keeps itself up to date
+(`informer`). Queue, limiters, conditions, consistency, correlation and election are pure: they
+take a clock and do no I/O. Names below are loaded when first used.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from corral.runtime.backoff import Backoff, BackoffSettings
+    from corral.runtime.children import ChildWriter, merge_diff, write_status
+    from corral.runtime.conditions import (
+        find_condition,
+        has_condition,
+        is_condition_false,
+        is_condition_true,
+        remove_condition,
+        set_condition,
+    )
+    from corral.runtime.consistency import ConsistencyStore, NotYetConsistent
+    from corral.runtime.controller import (
+        CacheSyncTimeout,
+        Controller,
+        Reconciler,
+        Result,
+        TerminalError,
+    )
+    from corral.runtime.correlation import CorrelationSettings, EventCorrelator
+    from corral.runtime.election import Election, ElectionSettings, LeaseRecord
+    from corral.runtime.endpoints import health_app
+    from corral.runtime.finalizers import (
+        add_finalizer,
+        has_finalizer,
+        is_being_deleted,
+        remove_finalizer,
+    )
+    from corral.runtime.handlers import (
+        Mapper,
+        all_of,
+        any_of,
+        generation_changed,
+        mapped,
+        metadata_changed,
+        owner_by_uid,
+        owner_of,
+        same_object,
+    )
+    from corral.runtime.informer import Change, Handler, Informer, strip_managed_fields
+    from corral.runtime.keys import (
+        compare_versions,
+        format_micro_time,
+        format_time,
+        join_key,
+        key_of,
+        split_key,
+        uid_of,
+        version_of,
+    )
+    from corral.runtime.leader import LeaderElector, LeadershipLost
+    from corral.runtime.limiters import (
+        BucketLimiter,
+        ExponentialLimiter,
+        MaxLimiter,
+        RateLimiter,
+        default_limiter,
+    )
+    from corral.runtime.logcontext import ReconcileContext, ReconcileFields, current_reconcile
+    from corral.runtime.manager import Manager, ManagerSettings
+    from corral.runtime.metering import MeteredClient
+    from corral.runtime.metrics import RuntimeMetrics
+    from corral.runtime.owners import (
+        CONTROLLER_UID_INDEX,
+        UID_INDEX,
+        AlreadyOwned,
+        OwnershipError,
+        controller_of,
+        index_by_controller_uid,
+        index_by_uid,
+        is_controlled_by,
+        owner_reference,
+        set_controller,
+        set_owner,
+    )
+    from corral.runtime.recorder import EventRecorder
+    from corral.runtime.reflector import ReflectorSettings, Scope
+    from corral.runtime.store import IndexFunction, Store
+    from corral.runtime.workqueue import LOW_PRIORITY, QueueShutDown, WorkQueue
+
+_HOMES = {
+    "backoff": "Backoff BackoffSettings",
+    "children": "ChildWriter merge_diff write_status",
+    "conditions": (
+        "find_condition has_condition is_condition_false is_condition_true "
+        "remove_condition set_condition"
+    ),
+    "consistency": "ConsistencyStore NotYetConsistent",
+    "controller": "CacheSyncTimeout Controller Reconciler Result TerminalError",
+    "correlation": "CorrelationSettings EventCorrelator",
+    "election": "Election ElectionSettings LeaseRecord",
+    "endpoints": "health_app",
+    "finalizers": "add_finalizer has_finalizer is_being_deleted remove_finalizer",
+    "handlers": (
+        "Mapper all_of any_of generation_changed mapped metadata_changed owner_by_uid "
+        "owner_of same_object"
+    ),
+    "informer": "Change Handler Informer strip_managed_fields",
+    "keys": (
+        "compare_versions format_micro_time format_time join_key key_of split_key uid_of version_of"
+    ),
+    "leader": "LeaderElector LeadershipLost",
+    "limiters": "BucketLimiter ExponentialLimiter MaxLimiter RateLimiter default_limiter",
+    "logcontext": "ReconcileContext ReconcileFields current_reconcile",
+    "manager": "Manager ManagerSettings",
+    "metering": "MeteredClient",
+    "metrics": "RuntimeMetrics",
+    "owners": (
+        "CONTROLLER_UID_INDEX UID_INDEX AlreadyOwned OwnershipError controller_of "
+        "index_by_controller_uid index_by_uid is_controlled_by owner_reference "
+        "set_controller set_owner"
+    ),
+    "recorder": "EventRecorder",
+    "reflector": "ReflectorSettings Scope",
+    "store": "IndexFunction Store",
+    "workqueue": "LOW_PRIORITY QueueShutDown WorkQueue",
+}
+_HOME_OF = {name: module for module, names in _HOMES.items() for name in names.split()}
+
+__all__ = [
+    "CONTROLLER_UID_INDEX",
+    "LOW_PRIORITY",
+    "UID_INDEX",
+    "AlreadyOwned",
+    "Backoff",
+    "BackoffSettings",
+    "BucketLimiter",
+    "CacheSyncTimeout",
+    "Change",
+    "ChildWriter",
+    "ConsistencyStore",
+    "Controller",
+    "CorrelationSettings",
+    "Election",
+    "ElectionSettings",
+    "EventCorrelator",
+    "EventRecorder",
+    "ExponentialLimiter",
+    "Handler",
+    "IndexFunction",
+    "Informer",
+    "LeaderElector",
+    "LeadershipLost",
+    "LeaseRecord",
+    "Manager",
+    "ManagerSettings",
+    "Mapper",
+    "MaxLimiter",
+    "MeteredClient",
+    "NotYetConsistent",
+    "OwnershipError",
+    "QueueShutDown",
+    "RateLimiter",
+    "ReconcileContext",
+    "ReconcileFields",
+    "Reconciler",
+    "ReflectorSettings",
+    "Result",
+    "RuntimeMetrics",
+    "Scope",
+    "Store",
+    "TerminalError",
+    "WorkQueue",
+    "add_finalizer",
+    "all_of",
+    "any_of",
+    "compare_versions",
+    "controller_of",
+    "current_reconcile",
+    "default_limiter",
+    "find_condition",
+    "format_micro_time",
+    "format_time",
+    "generation_changed",
+    "has_condition",
+    "has_finalizer",
+    "health_app",
+    "index_by_controller_uid",
+    "index_by_uid",
+    "is_being_deleted",
+    "is_condition_false",
+    "is_condition_true",
+    "is_controlled_by",
+    "join_key",
+    "key_of",
+    "mapped",
+    "merge_diff",
+    "metadata_changed",
+    "owner_by_uid",
+    "owner_of",
+    "owner_reference",
+    "remove_condition",
+    "remove_finalizer",
+    "same_object",
+    "set_condition",
+    "set_controller",
+    "set_owner",
+    "split_key",
+    "strip_managed_fields",
+    "uid_of",
+    "version_of",
+    "write_status",
+]
+
+
+def __getattr__(name: str) -> Any:
+    home = _HOME_OF.get(name)
+    if home is None:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    from importlib import import_module
+
+    value = getattr(import_module(f"{__name__}.{home}"), name)
+    globals()[name] = value
+    return value
