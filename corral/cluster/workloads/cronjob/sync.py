@@ -13,15 +13,15 @@ from typing import Any, Final, TypeAlias
 
 from corral.cluster.workloads.cronjob.schedule import Schedule, ScheduleError, parse, zone
 from corral.cluster.workloads.cronjob.timing import due_run, seconds_to_next
-from corral.cluster.workloads.job.pods import (
+from corral.cluster.workloads.job.state import finished_condition
+from corral.cluster.workloads.job.steps import Event
+from corral.cluster.workloads.pods import (
     controller_of,
     controller_reference,
     is_deleting,
     uid,
 )
-from corral.cluster.workloads.job.state import finished_condition
-from corral.cluster.workloads.job.steps import Event
-from corral.cluster.workloads.job.times import moment, stamp
+from corral.cluster.workloads.times import moment, stamp
 from corral.kube.types import Obj
 
 __all__ = [

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from corral.cluster.workloads.daemonset.nodes import REVISION_LABEL
-from corral.cluster.workloads.statefulset.revisions import (
+from corral.cluster.workloads.revisions import (
     data_of,
     history_to_drop,
     new_revision,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Final
 
-from corral.cluster.workloads.job.pods import controller_reference, pod_body
+from corral.cluster.workloads.pods import controller_reference, pod_body
 from corral.cluster.workloads.scheduling.affinity import NodeAffinity
 from corral.cluster.workloads.scheduling.taints import tolerated
 from corral.kube.types import Obj

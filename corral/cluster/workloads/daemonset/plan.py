@@ -20,7 +20,8 @@ from corral.cluster.workloads.daemonset.nodes import (
     template_generation,
 )
 from corral.cluster.workloads.deployment.replicaset import is_available, next_availability
-from corral.cluster.workloads.job.pods import (
+from corral.cluster.workloads.job.steps import Event
+from corral.cluster.workloads.pods import (
     Claims,
     claim,
     controller_reference,
@@ -29,8 +30,7 @@ from corral.cluster.workloads.job.pods import (
     is_terminal,
     phase,
 )
-from corral.cluster.workloads.job.steps import Event
-from corral.cluster.workloads.job.times import moment_or_zero, seconds_between
+from corral.cluster.workloads.times import moment_or_zero, seconds_between
 from corral.kube.types import Obj
 
 __all__ = ["DaemonPlan", "NodeBackoff", "claim_pods", "daemon_status", "next_look", "plan_pods"]

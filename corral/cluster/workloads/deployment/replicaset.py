@@ -13,7 +13,7 @@ from datetime import datetime, timedelta
 from functools import cmp_to_key
 from typing import Final
 
-from corral.cluster.workloads.job.pods import (
+from corral.cluster.workloads.pods import (
     Claims,
     claim,
     controller_reference,
@@ -27,7 +27,7 @@ from corral.cluster.workloads.job.pods import (
     ready_since,
     uid,
 )
-from corral.cluster.workloads.job.times import moment, seconds_between, stamp
+from corral.cluster.workloads.times import moment, seconds_between, stamp
 from corral.kube.types import Obj
 
 __all__ = [

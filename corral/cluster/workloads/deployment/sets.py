@@ -8,8 +8,8 @@ from typing import Any, Final
 
 import orjson
 
-from corral.cluster.workloads.job.pods import controller_reference, uid
-from corral.cluster.workloads.job.times import moment_or_zero
+from corral.cluster.workloads.pods import controller_reference, uid
+from corral.cluster.workloads.times import moment_or_zero
 from corral.kube.types import Obj
 
 __all__ = [

@@ -7,7 +7,7 @@ from datetime import datetime, timedelta
 from typing import Any, Final
 
 from corral.cluster.workloads.deployment.sets import available, limits, replicas, total
-from corral.cluster.workloads.job.times import moment, seconds_between, stamp
+from corral.cluster.workloads.times import moment, seconds_between, stamp
 from corral.kube.types import Obj
 
 __all__ = [

@@ -40,7 +40,8 @@ from corral.cluster.workloads.deployment.steps import (
     Verdict,
     WriteStatus,
 )
-from corral.cluster.workloads.job.pods import (
+from corral.cluster.workloads.job.steps import Event
+from corral.cluster.workloads.pods import (
     Claims,
     claim,
     controller_of,
@@ -49,7 +50,6 @@ from corral.cluster.workloads.job.pods import (
     is_terminal,
     uid,
 )
-from corral.cluster.workloads.job.steps import Event
 from corral.kube.types import Obj
 
 __all__ = ["claim_sets", "sync_deployment"]

@@ -7,7 +7,7 @@ from functools import lru_cache
 from ipaddress import ip_address
 from typing import Final, Literal
 
-from corral.cluster.workloads.job.pods import is_deleting, is_ready, is_terminal
+from corral.cluster.workloads.pods import is_deleting, is_ready, is_terminal
 from corral.kube.types import Obj
 
 __all__ = [

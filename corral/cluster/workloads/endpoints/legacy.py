@@ -12,7 +12,7 @@ from corral.cluster.workloads.endpoints.addresses import (
     pod_addresses,
 )
 from corral.cluster.workloads.endpoints.slices import HEADLESS, TRIGGER_TIME
-from corral.cluster.workloads.job.pods import is_deleting, is_ready
+from corral.cluster.workloads.pods import is_deleting, is_ready
 from corral.kube.types import Obj
 
 __all__ = ["endpoints_object"]

@@ -17,7 +17,7 @@ from corral.cluster.workloads.endpoints.addresses import (
     endpoint_ports,
     has_address,
 )
-from corral.cluster.workloads.job.pods import (
+from corral.cluster.workloads.pods import (
     controller_reference,
     generate_prefix,
     is_deleting,

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from corral.cluster.workloads.job.backoff import NO_FAILURES, Backoff
 from corral.cluster.workloads.job.orphans import FREE_POD, adopted, claim_pods, is_abandoned
-from corral.cluster.workloads.job.pods import Claims, slow_start
 from corral.cluster.workloads.job.state import finished_condition, managed_by_other
 from corral.cluster.workloads.job.steps import (
     DONE,
@@ -26,6 +25,7 @@ from corral.cluster.workloads.job.steps import (
 )
 from corral.cluster.workloads.job.sync import sync_job
 from corral.cluster.workloads.job.ttl import delete_options, time_to_live
+from corral.cluster.workloads.pods import Claims, slow_start
 
 __all__ = [
     "DONE",

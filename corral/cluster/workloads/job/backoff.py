@@ -8,8 +8,8 @@ from datetime import datetime, timedelta
 
 from corral.cluster.workloads.job import names
 from corral.cluster.workloads.job.indexes import absolute_failure_count
-from corral.cluster.workloads.job.pods import pod_condition
-from corral.cluster.workloads.job.times import moment, moment_or_zero, seconds_between
+from corral.cluster.workloads.pods import pod_condition
+from corral.cluster.workloads.times import moment, moment_or_zero, seconds_between
 from corral.kube.types import Obj
 
 __all__ = ["NO_FAILURES", "Backoff", "finish_time", "next_backoff", "remaining", "remaining_for"]

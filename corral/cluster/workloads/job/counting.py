@@ -18,7 +18,6 @@ from corral.cluster.workloads.job.indexes import (
     failure_count,
     indexes_of,
 )
-from corral.cluster.workloads.job.pods import is_active, is_ready, is_terminating, phase
 from corral.cluster.workloads.job.policies import match_failure, match_success
 from corral.cluster.workloads.job.state import (
     JobState,
@@ -26,7 +25,8 @@ from corral.cluster.workloads.job.state import (
     find_condition,
     has_finalizer,
 )
-from corral.cluster.workloads.job.times import moment, seconds_between, stamp
+from corral.cluster.workloads.pods import is_active, is_ready, is_terminating, phase
+from corral.cluster.workloads.times import moment, seconds_between, stamp
 from corral.kube.types import Obj
 
 __all__ = ["count", "decide_end", "is_true"]

@@ -13,15 +13,15 @@ from corral.cluster.workloads.job.indexes import (
     ignored_failure_count,
     indexes_of,
 )
-from corral.cluster.workloads.job.pods import (
+from corral.cluster.workloads.job.policies import match_failure
+from corral.cluster.workloads.job.state import JobState
+from corral.cluster.workloads.job.steps import CreatePods, DeletePods
+from corral.cluster.workloads.pods import (
     controller_reference,
     deletion_rank,
     is_terminating,
     pod_body,
 )
-from corral.cluster.workloads.job.policies import match_failure
-from corral.cluster.workloads.job.state import JobState
-from corral.cluster.workloads.job.steps import CreatePods, DeletePods
 from corral.kube.types import Obj
 
 __all__ = ["desired_step", "pods_to_remove"]

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 
 from corral.cluster.workloads.job import names
-from corral.cluster.workloads.job.pods import (
+from corral.cluster.workloads.job.state import finished_condition, has_finalizer, managed_by_other
+from corral.cluster.workloads.pods import (
     Claims,
     claim,
     controller_of,
@@ -13,7 +14,6 @@ from corral.cluster.workloads.job.pods import (
     finalizer_removal,
     uid,
 )
-from corral.cluster.workloads.job.state import finished_condition, has_finalizer, managed_by_other
 from corral.kube.types import Obj
 
 __all__ = ["FREE_POD", "adopted", "claim_pods", "is_abandoned"]

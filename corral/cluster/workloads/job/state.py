@@ -10,8 +10,8 @@ from typing import Any
 from corral.cluster.workloads.job import names
 from corral.cluster.workloads.job.backoff import Backoff
 from corral.cluster.workloads.job.indexes import IndexSet, completion_index
-from corral.cluster.workloads.job.pods import is_deleting, phase, uid
-from corral.cluster.workloads.job.times import stamp
+from corral.cluster.workloads.pods import is_deleting, phase, uid
+from corral.cluster.workloads.times import stamp
 from corral.kube.types import Obj
 
 __all__ = [

@@ -13,7 +13,6 @@ from corral.cluster.workloads.job import names
 from corral.cluster.workloads.job.backoff import NO_FAILURES, Backoff
 from corral.cluster.workloads.job.counting import count, decide_end
 from corral.cluster.workloads.job.manage import desired_step
-from corral.cluster.workloads.job.pods import is_deleting, is_ready
 from corral.cluster.workloads.job.state import (
     JobState,
     condition,
@@ -31,8 +30,9 @@ from corral.cluster.workloads.job.steps import (
     Step,
     Verdict,
 )
-from corral.cluster.workloads.job.times import stamp
 from corral.cluster.workloads.job.tracking import track
+from corral.cluster.workloads.pods import is_deleting, is_ready
+from corral.cluster.workloads.times import stamp
 from corral.kube.types import Obj
 
 __all__ = ["sync_job"]

@@ -11,7 +11,6 @@ from __future__ import annotations
 from corral.cluster.workloads.job import names
 from corral.cluster.workloads.job.counting import is_true
 from corral.cluster.workloads.job.indexes import IndexSet, completion_index
-from corral.cluster.workloads.job.pods import is_deleting, phase, uid
 from corral.cluster.workloads.job.policies import match_failure
 from corral.cluster.workloads.job.state import (
     JobState,
@@ -26,7 +25,8 @@ from corral.cluster.workloads.job.steps import (
     Verdict,
     WriteStatus,
 )
-from corral.cluster.workloads.job.times import stamp
+from corral.cluster.workloads.pods import is_deleting, phase, uid
+from corral.cluster.workloads.times import stamp
 from corral.kube.types import Obj
 
 __all__ = ["track"]

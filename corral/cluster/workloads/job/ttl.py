@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from datetime import datetime, timedelta
 
-from corral.cluster.workloads.job.pods import is_deleting, uid
 from corral.cluster.workloads.job.state import finished_condition
-from corral.cluster.workloads.job.times import moment, seconds_between
+from corral.cluster.workloads.pods import is_deleting, uid
+from corral.cluster.workloads.times import moment, seconds_between
 from corral.kube.types import Obj
 
 __all__ = ["delete_options", "time_to_live"]

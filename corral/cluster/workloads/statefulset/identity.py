@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import Final
 
-from corral.cluster.workloads.job.pods import controller_reference, pod_body, uid
+from corral.cluster.workloads.pods import controller_reference, pod_body, uid
 from corral.kube.types import Obj
 
 __all__ = [

@@ -11,9 +11,11 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import TypeAlias
 
+from corral.cluster.workloads import revisions as history
 from corral.cluster.workloads.deployment.replicaset import is_available, next_availability
 from corral.cluster.workloads.deployment.steps import Answer, Failed, Verdict
-from corral.cluster.workloads.job.pods import (
+from corral.cluster.workloads.job.steps import Event
+from corral.cluster.workloads.pods import (
     Claims,
     claim,
     controller_reference,
@@ -22,9 +24,7 @@ from corral.cluster.workloads.job.pods import (
     is_terminal,
     phase,
 )
-from corral.cluster.workloads.job.steps import Event
 from corral.cluster.workloads.statefulset import identity as ids
-from corral.cluster.workloads.statefulset import revisions as history
 from corral.kube.types import Obj
 
 __all__ = [

@@ -20,7 +20,7 @@ from corral.cluster.workloads.job import (
 )
 from corral.cluster.workloads.job.backoff import finish_time, next_backoff, remaining, remaining_for
 from corral.cluster.workloads.job.indexes import IndexSet, completion_index, failure_count
-from corral.cluster.workloads.job.pods import deletion_rank, generate_prefix
+from corral.cluster.workloads.pods import deletion_rank, generate_prefix
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from corral.cluster.workloads.job.times import moment
+from corral.cluster.workloads.times import moment
 from corral.kube.selectors import Selector
 from corral.kube.types import Obj
 
