@@ -111,7 +111,9 @@ class EventCorrelator:
         similar.last = now
         self._similar.put(key, similar)
         if len(similar.messages) < self._settings.max_similar:
-            return event, (*key, event["message"])
+            # the parts of one object (a pod's containers) are spoken of in the same words
+            part = event["involvedObject"].get("fieldPath", "")
+            return event, (*key, part, event["message"])
         similar.messages.pop()
         message = f"(combined from similar events): {event['message']}"
         return {**event, "message": message}, key
@@ -159,7 +161,15 @@ def event_name(involved: str, nanoseconds: int) -> str:
 
 
 def make_event(
-    obj: Obj, *, type: str, reason: str, message: str, component: str, host: str, nanoseconds: int
+    obj: Obj,
+    *,
+    type: str,
+    reason: str,
+    message: str,
+    component: str,
+    host: str,
+    nanoseconds: int,
+    field_path: str = "",
 ) -> Obj:
     """A ``v1`` Event about an object; its time must differ from that of every other event."""
     metadata = obj["metadata"]
@@ -171,6 +181,7 @@ def make_event(
         "namespace": namespace,
         "uid": metadata.get("uid", ""),
         "resourceVersion": metadata.get("resourceVersion", ""),
+        "fieldPath": field_path,
     }
     stamp = format_time(nanoseconds // 10**9)
     source = {"component": component, "host": host}

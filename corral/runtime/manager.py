@@ -162,6 +162,11 @@ class Manager:
         """Whether every informer has its first list."""
         return self._running and all(informer.synced for informer in self._informers.values())
 
+    async def wait_ready(self) -> None:
+        """Return when every informer has its first list."""
+        for informer in list(self._informers.values()):
+            await informer.wait_synced()
+
     def problems(self) -> list[str]:
         """Why this process should be restarted; empty while it is well."""
         found = []

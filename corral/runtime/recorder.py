@@ -69,9 +69,18 @@ class EventRecorder:
         self.record(obj, "Warning", reason=reason, message=message)
 
     def record(
-        self, obj: Obj, type: Literal["Normal", "Warning"], *, reason: str, message: str
+        self,
+        obj: Obj,
+        type: Literal["Normal", "Warning"],
+        *,
+        reason: str,
+        message: str,
+        field_path: str = "",
     ) -> None:
-        """Note an event about an object that was read from the API; returns at once."""
+        """Note an event about an object that was read from the API; returns at once.
+
+        ``field_path`` names the part of the object that it is about, such as a container.
+        """
         # Names are made of the time: two events at the same moment must not get the same one.
         self._last = max(int(self._wall() * 1e9), self._last + 1)
         event = make_event(
@@ -82,6 +91,7 @@ class EventRecorder:
             component=self._component,
             host=self._host,
             nanoseconds=self._last,
+            field_path=field_path,
         )
         try:
             self._queue.put_nowait(event)

@@ -5,6 +5,7 @@
 
 from tests.backends.base import Backend
 from tests.backends.embedded import EmbeddedBackend
+from tests.backends.nodes import Node, add_node
 from tests.backends.real import RealBackend, real_binaries
 
-__all__ = ["Backend", "EmbeddedBackend", "RealBackend", "real_binaries"]
+__all__ = ["Backend", "EmbeddedBackend", "Node", "RealBackend", "add_node", "real_binaries"]

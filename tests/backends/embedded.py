@@ -6,10 +6,20 @@ import sys
 
 from tests.backends.base import Backend, free_port, wait_for
 
+AGENTS = ("root", "user", "plain", "one", "two", "three")
+"""Names that nodes of a test may have."""
+
+
+def node_token(name: str) -> str:
+    return f"agent-{name}-token"
+
+
 TOKENS = (
     'admin-token,admin,admin,"system:masters"\n'
     "nobody-token,nobody,nobody\n"
     'node-token,system:node:n1,n1,"system:nodes"\n'
+) + "".join(
+    f'{node_token(name)},system:node:{name},{name},"system:nodes,corral:nodes"\n' for name in AGENTS
 )
 
 

@@ -1,12 +1,14 @@
-"""The real control plane: etcd, kube-apiserver, kube-controller-manager, on loopback."""
+"""The real control plane: etcd, kube-apiserver, kube-controller-manager, kube-scheduler."""
 
 from __future__ import annotations
 
+import json
 import shutil
 import subprocess
 import tempfile
 from functools import cache
 from pathlib import Path
+from typing import Any
 
 from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import rsa
@@ -41,7 +43,11 @@ class RealBackend(Backend):
         pki = ensure_pki(self.folder / "pki")
         key, public = self._signing_key()
         tokens = self.folder / "tokens.csv"
-        tokens.write_text(TOKENS + "kcm-token,system:kube-controller-manager,kcm\n")
+        tokens.write_text(
+            TOKENS
+            + "kcm-token,system:kube-controller-manager,kcm\n"
+            + "scheduler-token,system:kube-scheduler,scheduler\n"
+        )
         memory = Path("/dev/shm")
         self._etcd_data = tempfile.mkdtemp(dir=memory if memory.is_dir() else None)
         client, peer, port = free_port(), free_port(), free_port()
@@ -70,7 +76,7 @@ class RealBackend(Backend):
             f"--kubelet-client-key={pki.kubelet_client.key_file}",
             "--kubelet-preferred-address-types=InternalIP",
             "--max-requests-inflight=2000", "--max-mutating-requests-inflight=1000",
-            "--profiling=false",
+            "--profiling=false", "--enable-admission-plugins=NodeRestriction",
         )  # fmt: skip
         self.write_kubeconfig()
         self.wait_ready()
@@ -88,6 +94,22 @@ class RealBackend(Backend):
             f"--cluster-signing-key-file={ca_key}", "--use-service-account-credentials=true",
             "--kube-api-qps=500", "--kube-api-burst=1000",
         )  # fmt: skip
+        settings = self.folder / "scheduler.json"
+        settings.write_text(json.dumps(self._scheduler_settings()))
+        self.spawn(
+            "kube-scheduler", str(binaries / "kube-scheduler"), f"--config={settings}",
+            "--bind-address=127.0.0.1", f"--secure-port={free_port()}",
+        )  # fmt: skip
+
+    def _scheduler_settings(self) -> dict[str, Any]:
+        config = self.folder / "scheduler.kubeconfig"
+        config.write_text(self.kubeconfig.read_text().replace("admin-token", "scheduler-token"))
+        return {
+            "apiVersion": "kubescheduler.config.k8s.io/v1",
+            "kind": "KubeSchedulerConfiguration",
+            "leaderElection": {"leaderElect": False},
+            "clientConnection": {"kubeconfig": str(config), "qps": 500, "burst": 1000},
+        }
 
     def _signing_key(self) -> tuple[Path, Path]:
         key = rsa.generate_private_key(public_exponent=65537, key_size=2048)

@@ -25,6 +25,14 @@ build kube-controller-manager k8s.io/kubernetes/cmd/kube-controller-manager
 build kube-scheduler k8s.io/kubernetes/cmd/kube-scheduler
 build kubectl k8s.io/kubernetes/cmd/kubectl
 build kwok sigs.k8s.io/kwok/cmd/kwok
+if [ ! -s "$out/kwok-stages.yaml" ]; then # how kwok plays nodes and pods: the fast ones of its module
+  stages=$(cd "$work/module" && go list -m -f '{{.Dir}}' sigs.k8s.io/kwok)/kustomize/stage
+  for file in "$stages"/node/fast/*.yaml "$stages"/node/heartbeat-with-lease/*.yaml "$stages"/pod/fast/*.yaml; do
+    case "$file" in */kustomization.yaml) continue ;; esac
+    cat "$file"; echo; echo ---
+  done >"$work/stages"
+  mv "$work/stages" "$out/kwok-stages.yaml"
+fi
 if need helm; then
   GOFLAGS="-buildvcs=false -trimpath" GOBIN=$work go install "helm.sh/helm/v3/cmd/helm@$helm" >&2
   mv "$work/helm" "$out/helm"

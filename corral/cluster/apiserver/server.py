@@ -32,6 +32,7 @@ from corral.cluster.apiserver.controllers.access import Access
 from corral.cluster.apiserver.controllers.crds import Definitions
 from corral.cluster.apiserver.controllers.gc import GarbageCollector
 from corral.cluster.apiserver.controllers.namespaces import Namespaces
+from corral.cluster.apiserver.controllers.own_endpoints import OwnEndpoints, advertised
 from corral.cluster.apiserver.controllers.registrations import Registrations
 from corral.cluster.apiserver.controllers.service_range import ServiceRange
 from corral.cluster.apiserver.controllers.tokens import SecretTokens
@@ -47,6 +48,7 @@ from corral.cluster.apiserver.http.special import Special
 from corral.cluster.apiserver.http.system import System
 from corral.cluster.apiserver.http.verbs import Verbs
 from corral.cluster.apiserver.kinds import Kinds
+from corral.cluster.apiserver.loopback import LOOPBACK_KINDS
 from corral.cluster.apiserver.nodes.access import NodeAccess
 from corral.cluster.apiserver.registry.core import Registry
 from corral.cluster.apiserver.registry.kind import Kind
@@ -86,6 +88,10 @@ class Config:
     token_file: Path | None = None
     """Static tokens: token,user,uid,"group,group"."""
     service_cidr: str = "10.96.0.0/16"
+    loopback_endpoints: bool = False
+    """Endpoints may have addresses of 127.0.0.0/8: all nodes are on this machine."""
+    objects: Sequence[Obj] = ()
+    """Further objects to begin with; one that is there already is left alone."""
 
 
 class ApiServer:
@@ -96,7 +102,8 @@ class ApiServer:
         self.port = config.port
         self.store = Store(config.data_dir / "db", first=FIRST_REVISION)
         self.catalog = Catalog()
-        self.kinds = Kinds(self.catalog, PARTICULAR)
+        particular = {**PARTICULAR, **(LOOPBACK_KINDS if config.loopback_endpoints else {})}
+        self.kinds = Kinds(self.catalog, particular)
         self.authorizer = Authorizer(node_uses=self._node_uses)
         self._ready = False
         self._runner: web.ServerRunner | None = None
@@ -195,9 +202,16 @@ class ApiServer:
             GarbageCollector(access("generic-garbage-collector")),
             RoleAggregator(access("clusterrole-aggregation-controller")),
             ServiceRange(access("kube-apiserver")),
+            OwnEndpoints(access("kube-apiserver"), self._where),
             EventSweeper(access("kube-apiserver")),
             QuotaUsage(self.store, kind=self.kinds.find("", "v1", "resourcequotas")),
         ]
+
+    def _where(self) -> tuple[str | None, int]:
+        """The address under which pods and others reach this server, if there is one, and port."""
+        assert self._runner is not None
+        listening = self._runner.addresses[0][0]
+        return advertised(listening, loopback=self.config.loopback_endpoints), self.port
 
     def _table_of(self, kind: Kind) -> Table:
         if isinstance(kind, CustomKind):
@@ -273,6 +287,7 @@ class ApiServer:
                 service_cidr=self.config.service_cidr,
             )
             + bootstrap.bootstrap_objects()
+            + list(self.config.objects)
         )
         context = Context(SYSTEM, manager="kube-apiserver")
         namespaces = [o for o in objects if o["kind"] == "Namespace"]

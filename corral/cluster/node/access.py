@@ -15,7 +15,7 @@ from corral.cluster.node.resources import Usage
 from corral.cluster.node.streams import Streams
 from corral.kube.types import Obj
 
-__all__ = ["AccessError", "ContainerUsage", "PodAccess", "PodUsage"]
+__all__ = ["AccessError", "ContainerUsage", "PodAccess", "PodUsage", "log_container"]
 
 
 class AccessError(Exception):
@@ -89,3 +89,41 @@ class PodAccess(Protocol):
 
         Raises OSError when nobody listens.
         """
+
+
+def log_container(pod: Obj, container: str, *, previous: bool) -> str:
+    """The id of the container whose log is meant, by the statuses of a pod.
+
+    Raises AccessError 404 or 400 in the words of a kubelet.
+    """
+    name, spec, status = pod["metadata"]["name"], pod["spec"], pod.get("status") or {}
+    kinds = ("containers", "initContainers", "ephemeralContainers")
+    if not any(c["name"] == container for kind in kinds for c in spec.get(kind) or ()):
+        raise AccessError(f'container "{container}" not found in pod "{name}"', code=404)
+    kinds = ("containerStatuses", "initContainerStatuses", "ephemeralContainerStatuses")
+    every = (one for kind in kinds for one in status.get(kind) or ())
+    found = next((one for one in every if one["name"] == container), None)
+    if found is None:
+        raise AccessError(f'container "{container}" in pod "{name}" is not available', code=400)
+    state = found.get("state") or {}
+    last = str(((found.get("lastState") or {}).get("terminated") or {}).get("containerID", ""))
+    if previous:
+        chosen, why = last, f'previous terminated container "{container}" in pod "{name}" not found'
+    elif "running" in state:
+        chosen, why = str(found.get("containerID", "")), ""
+    elif "terminated" in state or "terminated" in (found.get("lastState") or {}):
+        chosen = str((state.get("terminated") or {}).get("containerID", "")) or last
+        why = f'container "{container}" in pod "{name}" is terminated'
+    else:
+        chosen, why = "", f'container "{container}" in pod "{name}" is waiting to start'
+        reason = (state.get("waiting") or {}).get("reason", "")
+        why += f": {_WAITING.get(reason, reason)}" if "waiting" in state else " - no logs yet"
+    if not chosen:
+        raise AccessError(why, code=400)
+    return chosen
+
+
+_WAITING = {
+    "ErrImagePull": "image can't be pulled",
+    "ImagePullBackOff": "trying and failing to pull image",
+}

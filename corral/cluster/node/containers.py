@@ -121,6 +121,8 @@ class State:
     """Why it could not be started."""
     lost: bool = False
     """The shim did not live to say how it ended."""
+    never: bool = False
+    """It was not started, and nobody can start it any more."""
 
     @classmethod
     def from_dict(cls, value: Mapping[str, Any]) -> State:
@@ -135,6 +137,7 @@ class State:
             oom_killed=value.get("oomKilled", False),
             error=value.get("error", ""),
             lost=value.get("lost", False),
+            never=value.get("never", False),
         )
 
     @property
@@ -402,7 +405,14 @@ def _write_state(folder: Path, value: Mapping[str, Any]) -> State:
 def _never(folder: Path) -> State:
     now = time.time_ns()
     why = "the agent stopped before the container was started"
-    value = {"phase": "exited", "error": why, "exitCode": 128, "startedAt": now, "finishedAt": now}
+    value = {
+        "phase": "exited",
+        "never": True,
+        "error": why,
+        "exitCode": 128,
+        "startedAt": now,
+        "finishedAt": now,
+    }
     return _write_state(folder, value)
 
 

@@ -85,6 +85,8 @@ class Evicted:
     reason: str
     message: str
     grace: float = 0.0
+    rejected: bool = False
+    """It was not let in: it never had containers here, and the status names none."""
 
 
 Event: TypeAlias = (

@@ -8,7 +8,7 @@ from collections.abc import Awaitable, Callable
 from typing import Final
 
 from corral.cluster.node.containers import Container, State
-from corral.cluster.node.probes import http_target, run_exec, run_http
+from corral.cluster.node.probes import DIRECT, Reach, http_target, run_exec, run_http
 from corral.kube.types import Obj
 
 MINIMUM_GRACE: Final = 2.0
@@ -23,6 +23,7 @@ async def run_hook(
     container: Container,
     address: str,
     *,
+    reach: Reach = DIRECT,
     sleep: Sleep = asyncio.sleep,
 ) -> str | None:
     """Carry out a hook; None, or why it failed."""
@@ -33,7 +34,7 @@ async def run_hook(
             url, headers = http_target(action, container_spec, address)
         except ValueError as err:
             return str(err)
-        return await run_http(url, headers)
+        return await run_http(url, headers, reach)
     if action := handler.get("sleep"):
         await sleep(float(action.get("seconds") or 0))
     return None
@@ -49,10 +50,20 @@ def stop_signal(container_spec: Obj) -> int:
 class Termination:
     """The end of one container. ``shorten`` may be called while ``run`` is under way."""
 
-    def __init__(self, container: Container, container_spec: Obj, address: str) -> None:
+    def __init__(
+        self,
+        container: Container,
+        container_spec: Obj,
+        address: str,
+        *,
+        reach: Reach = DIRECT,
+        hook_failed: Callable[[str], None] = lambda why: None,
+    ) -> None:
         self._container = container
         self._spec = container_spec
         self._address = address
+        self._reach = reach
+        self._hook_failed = hook_failed
         self._deadline = 0.0
         self._sooner = asyncio.Event()
 
@@ -62,13 +73,17 @@ class Termination:
         self._deadline = clock() + grace
         handler = (self._spec.get("lifecycle") or {}).get("preStop")
         if handler and grace > 0:
-            hook = run_hook(handler, self._spec, self._container, self._address)
-            await self._until_deadline(hook)
+            await self._until_deadline(self._pre_stop(handler))
             self._deadline = max(self._deadline, clock() + MINIMUM_GRACE)
         if grace > 0:
             await self._container.signal(stop_signal(self._spec))
             await self._until_deadline(self._container.wait())
         return await self._container.kill()
+
+    async def _pre_stop(self, handler: Obj) -> None:
+        why = await run_hook(handler, self._spec, self._container, self._address, reach=self._reach)
+        if why is not None:
+            self._hook_failed(why)
 
     def shorten(self, grace: float) -> None:
         """End sooner than was said before."""

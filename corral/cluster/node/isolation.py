@@ -1,19 +1,21 @@
 """How far the containers of a node are kept apart: as far as this machine lets us.
 
-* ``root``: every pod has a network namespace with an address on the node's bridge; every container
-  its own mounts, hosts file and host name; control groups where they can be made.
+* ``root``: every pod has a network namespace with an address on its cluster's bridge; every
+  container its own mounts, hosts file and host name; control groups where they can be made.
 * ``user``: the same mounts, hosts file and host name in user namespaces, without any privilege;
   pods share the machine's network and each has an address of the loopback network.
 * ``plain``: processes and nothing else. Mounts become paths: words of the command line and
-  variables that begin with a mount path are rewritten; CORRAL_MOUNTS (JSON) holds them all.
+  variables that begin with a mount path are rewritten; CORRAL_MOUNTS (JSON) holds them all. Names
+  are resolved by Python programs only, through a module that they import when they start.
 
-``Capabilities.detect`` finds out by trying. A mode is a strategy with two methods: ``open`` makes a
-pod's sandbox, ``dress`` puts a container into it.
+``Capabilities.detect`` finds out by trying. ``network`` makes a pod's sandbox; ``Isolation.dress``
+puts a container into it.
 """
 
 from __future__ import annotations
 
 import json
+import os
 import re
 import subprocess
 import sys
@@ -22,12 +24,13 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final, Literal
 
-from corral.cluster.node import networks
-from corral.cluster.node.containers import Container, ContainerError, ContainerSpec, Engine, Mount
+from corral.cluster.node.containers import Container, ContainerSpec, Mount
 from corral.cluster.node.groups import ROOT, Groups
 
 Mode = Literal["root", "user", "plain"]
 
+INPOD: Final = str(Path(__file__).resolve().parent / "network" / "inpod")
+"""What plain Python programs import when they start."""
 _ROOT: Final = str(Path(__file__).resolve().parents[3])
 _TRY: Final = (
     "import sys; sys.path.insert(0, sys.argv[1]); "
@@ -48,14 +51,17 @@ class Capabilities:
     @classmethod
     def detect(cls, node: str, *, highest: Mode = "root", cgroup_root: Path = ROOT) -> Capabilities:
         """Find out by trying; ``highest`` asks for less than could be had."""
+        # imported here because that package is built on this module
+        from corral.cluster.node.network.gateway import possible
+
         missing: list[str] = []
         groups = Groups.detect(node, root=cgroup_root) if highest != "plain" else None
         if groups is None:
             missing.append("CPU and memory limits (no control group can be made)")
         if highest == "root" and _may("mount", "uts", "net"):
-            if networks.tools_present():
+            if possible():
                 return cls(mode="root", groups=groups, missing=tuple(missing))
-            missing.append("networks of their own (ip and nsenter are not installed)")
+            missing.append("networks of their own (the kernel makes no bridges or cables)")
         elif highest == "root":
             missing.append("networks of their own (that needs root)")
         if highest != "plain" and _may("user", "mount", "uts"):
@@ -81,62 +87,19 @@ class Sandbox:
     address: str
     hostname: str
     hosts: str
-    """Path of the pod's hosts file; see ``addresses``."""
-    holder: Container | None = None
-    """Holds the network namespace, where there is one."""
-
-    async def close(self) -> None:
-        """Remove it, when all containers have ended."""
-        if self.holder is not None:
-            await self.holder.kill()
-            self.holder.remove()
+    """Path of the pod's hosts file."""
+    namespace: str = ""
+    """The Kubernetes namespace."""
+    network: str = ""
+    """Path of the pod's network namespace; empty where it shares the machine's."""
+    host_network: bool = False
 
 
 class Isolation:
     """One mode at work on one node."""
 
-    def __init__(
-        self, mode: Mode, engine: Engine, *, bridge: networks.Bridge | None = None
-    ) -> None:
-        if mode == "root" and bridge is None:
-            raise ValueError("pods with networks of their own need a bridge")
+    def __init__(self, mode: Mode) -> None:
         self.mode = mode
-        self._engine = engine
-        self._bridge = bridge
-
-    async def open(
-        self, uid: str, address: str, *, hostname: str, hosts: str, host_network: bool = False
-    ) -> Sandbox:
-        """Make a pod's sandbox. Raises ContainerError, NetworkError."""
-        holder = None
-        if self.mode == "root" and not host_network:
-            holder = await self._hold(uid, address)
-        return Sandbox(uid=uid, address=address, hostname=hostname, hosts=hosts, holder=holder)
-
-    async def _hold(self, uid: str, address: str) -> Container:
-        assert self._bridge is not None
-        spec = ContainerSpec(
-            id=f"{uid}.sandbox",
-            argv=None,
-            unshare=["net"],
-            labels={"sandbox": uid, "address": address},
-        )
-        holder = await self._engine.start(spec)
-        if not holder.state.running:
-            raise ContainerError(holder.state.error)
-        try:
-            await self._bridge.attach(holder.state.shim, address, uid)
-        except networks.NetworkError:
-            await holder.kill()
-            holder.remove()
-            raise
-        return holder
-
-    def adopt(
-        self, holder: Container | None, uid: str, address: str, *, hostname: str, hosts: str
-    ) -> Sandbox:
-        """A sandbox that an earlier agent made; ``holder`` is among what the engine adopted."""
-        return Sandbox(uid=uid, address=address, hostname=hostname, hosts=hosts, holder=holder)
 
     def dress(self, spec: ContainerSpec, sandbox: Sandbox) -> ContainerSpec:
         """Put a container into a sandbox."""
@@ -147,24 +110,24 @@ class Isolation:
             "CORRAL_HOSTS_FILE": sandbox.hosts,
         }
         if self.mode == "plain":
-            return _plain(spec, env)
+            return _plain(spec, env, sandbox)
         hosts = Mount(source=sandbox.hosts, target="/etc/hosts")
         mounts = spec.mounts
         if not any(mount.target.rstrip("/") == "/etc/hosts" for mount in mounts):
             mounts = [*mounts, hosts]
         kinds = ["mount", "uts"] if self.mode == "root" else ["user", "mount", "uts"]
-        join: dict[str, str] = {}
-        if sandbox.holder is not None:
-            join["net"] = f"/proc/{sandbox.holder.state.shim}/ns/net"
+        join = {"net": sandbox.network} if sandbox.network else {}
         return replace(
             spec, env=env, mounts=mounts, unshare=kinds, hostname=sandbox.hostname, join=join
         )
 
 
-def _plain(spec: ContainerSpec, env: Mapping[str, str]) -> ContainerSpec:
+def _plain(spec: ContainerSpec, env: Mapping[str, str], sandbox: Sandbox) -> ContainerSpec:
     places = {mount.target: mount.source for mount in spec.mounts}
     changed = {name: rewrite(value, places) for name, value in env.items()}
     changed["CORRAL_MOUNTS"] = json.dumps(places)
+    changed["CORRAL_HOSTNAME"] = sandbox.hostname
+    changed["PYTHONPATH"] = os.pathsep.join(filter(None, [INPOD, changed.get("PYTHONPATH")]))
     argv = None if spec.argv is None else [rewrite(word, places) for word in spec.argv]
     return replace(spec, argv=argv, env=changed, cwd=rewrite(spec.cwd, places), mounts=())
 

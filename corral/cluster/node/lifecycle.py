@@ -15,7 +15,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from typing import Final
+from typing import Final, TypeAlias
 
 from corral.cluster.node.backoff import Backoff, words
 from corral.cluster.node.events import (
@@ -41,6 +41,10 @@ MINIMUM_GRACE: Final = 2.0
 """Seconds that a sidecar has even when the others used up the pod's grace period."""
 DEADLINE_MESSAGE: Final = "Pod was active on the node longer than the specified deadline"
 LOST_MESSAGE: Final = "The container could not be located when the pod was terminated"
+
+
+Record: TypeAlias = Started | StartFailed | Exited
+"""What is known of an attempt that an earlier agent made."""
 
 
 @dataclass(slots=True)
@@ -104,6 +108,7 @@ class PodMachine:
         self._end_by = 0.0
         self._failure: tuple[str, str] | None = None
         """Reason and message of a pod that was failed from outside."""
+        self._rejected = False
 
     # -- what the agent asks ---------------------------------------------------------------------
 
@@ -118,6 +123,23 @@ class PodMachine:
 
     def slot(self, name: str) -> Slot:
         return self._slots[name]
+
+    @property
+    def names(self) -> list[str]:
+        """Of all containers."""
+        return list(self._slots)
+
+    def in_backoff(self, name: str) -> bool:
+        """Whether a container waits because it keeps ending."""
+        waiting = self._slots[name].waiting
+        return waiting is not None and waiting["reason"] == "CrashLoopBackOff"
+
+    def retry(self, reason: str, now: float) -> list[Action]:
+        """Start now what waits for this reason; what it lacked may be there."""
+        for slot in self._slots.values():
+            if slot.waiting is not None and slot.waiting["reason"] == reason:
+                slot.not_before = now
+        return self.tick(now)
 
     def wake_at(self) -> float | None:
         """When ``tick`` has something to do, if nothing else happens."""
@@ -159,6 +181,7 @@ class PodMachine:
                 return self._end("deleted", event.grace, now)
             case Evicted():
                 self._failure = (event.reason, event.message)
+                self._rejected = event.rejected
                 return self._end("evicted", event.grace, now)
         return self.tick(now)
 
@@ -376,6 +399,8 @@ class PodMachine:
 
     def status(self, now: float, *, host_ips: tuple[str, ...] = ()) -> Obj:
         """The pod's status as it is to be written."""
+        if self._rejected:
+            return self._rejection(now)
         pod, spec = self.pod, self.pod["spec"]
         statuses = {name: self._container_status(slot) for name, slot in self._slots.items()}
         terminal = self.finished
@@ -388,7 +413,8 @@ class PodMachine:
             phase = "Failed"
         result: Obj = {"phase": phase}
         if self._failure is not None:
-            result["reason"], result["message"] = self._failure
+            reason, message = self._failure
+            result |= {k: v for k, v in (("reason", reason), ("message", message)) if v}
         if generation := pod["metadata"].get("generation"):
             result["observedGeneration"] = generation
         sandbox = self._sandbox and not terminal
@@ -410,6 +436,17 @@ class PodMachine:
         main = sorted(s.name for s in self._slots.values() if s.kind == "main")
         result["containerStatuses"] = [statuses[name] for name in main]
         return result
+
+    def _rejection(self, now: float) -> Obj:
+        """The status of a pod that was not let in: what others wrote, and why."""
+        assert self._failure is not None
+        old = self.pod.get("status") or {}
+        result: Obj = {"phase": "Failed", "reason": self._failure[0], "message": self._failure[1]}
+        if generation := self.pod["metadata"].get("generation"):
+            result["observedGeneration"] = generation
+        result["startTime"] = format_time(self.start_time)
+        kept = {name: old[name] for name in ("conditions", "qosClass") if name in old}
+        return result | kept
 
     def _settle(self, slot: Slot, status: Obj) -> None:
         """In the last status of a pod no container is waiting any more, if the pod ever ran."""
@@ -461,29 +498,49 @@ class PodMachine:
     # -- after the agent was restarted -------------------------------------------------------------
 
     def restore(
-        self, records: Mapping[str, list[Started | Exited]], now: float, *, ips: tuple[str, ...]
+        self, records: Mapping[str, list[Record]], now: float, *, ips: tuple[str, ...]
     ) -> list[Action]:
         """Take over containers that an earlier agent started: per name all attempts, in order.
 
-        An attempt that has ended is given by its Started and its Exited. Call it instead of
-        handling SandboxReady, before anything else; the actions are those that are due.
+        An attempt that has ended is given by its Started and its Exited, one whose program could
+        not be run by a StartFailed. Call it instead of handling SandboxReady, before anything
+        else; the actions are those that are due.
         """
         self.ips, self._sandbox = ips, True
         for name, events in records.items():
             slot = self._slots[name]
             for event in events:
-                if isinstance(event, Started):
-                    if slot.attempt:
-                        slot.backoff.restarted(slot.ended_at, event.at)
-                    known = event.attempt
-                    slot.attempt = (slot.attempt if known is None else known) + 1
-                    self._on_started(event)
-                    slot.hooked = True  # hooks are not run a second time
-                    slot.started = "startupProbe" not in slot.spec
-                    slot.ready = slot.started and "readinessProbe" not in slot.spec
-                else:
-                    self._on_exited(event, now)
+                match event:
+                    case Started():
+                        if slot.attempt:
+                            slot.backoff.restarted(slot.ended_at, event.at)
+                        known = event.attempt
+                        slot.attempt = (slot.attempt if known is None else known) + 1
+                        self._on_started(event)
+                        self._restore_health(slot)
+                    case StartFailed():
+                        slot.attempt += 1
+                        self._on_start_failed(event, now)
+                    case Exited():
+                        self._on_exited(event, now)
         return self.tick(now)
+
+    def _restore_health(self, slot: Slot) -> None:
+        """What was reported before holds until a probe says otherwise; hooks do not run again."""
+        said = self._said(slot)
+        slot.hooked = True
+        slot.started = "startupProbe" not in slot.spec or bool(said.get("started"))
+        slot.ready = slot.started and ("readinessProbe" not in slot.spec or bool(said.get("ready")))
+
+    def _said(self, slot: Slot) -> Obj:
+        """What the API has about this very attempt."""
+        status = self.pod.get("status") or {}
+        for kind in ("containerStatuses", "initContainerStatuses"):
+            for one in status.get(kind) or ():
+                if one["name"] == slot.name and one.get("containerID") == container_id(slot.id):
+                    found: Obj = one
+                    return found
+        return {}
 
 
 def _mount_status(mount: Obj) -> Obj:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
@@ -116,9 +116,12 @@ async def follow(
     *,
     ended: Callable[[], bool],
     sleep: Callable[[float], Awaitable[object]] = asyncio.sleep,
-) -> AsyncIterator[bytes]:
-    """What is there, and what comes until ``ended()``. Raises FileNotFoundError."""
-    cursor = Cursor(path, tail_lines=options.tail_lines)
+) -> AsyncGenerator[bytes, None]:
+    """What is there, and what comes until ``ended()``. Raises FileNotFoundError.
+
+    Others get their turn after every piece of the file, shown or not.
+    """
+    cursor = await asyncio.to_thread(Cursor, path, tail_lines=options.tail_lines)
     formatter = Formatter(options)
     try:
         while True:
@@ -129,6 +132,7 @@ async def follow(
                     yield piece
                 if formatter.full:
                     return
+                await asyncio.sleep(0)
             if last or not options.follow:
                 return
             await sleep(POLL)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, Protocol
 from urllib.parse import urljoin, urlsplit
 
 import aiohttp
@@ -109,18 +109,43 @@ async def probe(
 # -- one check of each kind ------------------------------------------------------------------------
 
 
-def check_of(handler: Obj, container_spec: Obj, container: Container, address: str) -> Check:
+class Reach(Protocol):
+    """How the node gets to a port of the pod."""
+
+    def connector(self) -> aiohttp.BaseConnector: ...
+
+    async def dial(
+        self, host: str, port: int
+    ) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]: ...
+
+
+class Direct:
+    """By the network of this process."""
+
+    def connector(self) -> aiohttp.BaseConnector:
+        return aiohttp.TCPConnector(ssl=False, force_close=True)
+
+    async def dial(self, host: str, port: int) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+        return await asyncio.open_connection(host, port)
+
+
+DIRECT: Final = Direct()
+
+
+def check_of(
+    handler: Obj, container_spec: Obj, container: Container, address: str, reach: Reach = DIRECT
+) -> Check:
     """The check that a probe's handler describes. Raises ValueError when it describes none."""
     if action := handler.get("exec"):
         command = action.get("command") or ()
         return lambda: run_exec(container, command)
     if action := handler.get("httpGet"):
         url, headers = http_target(action, container_spec, address)
-        return lambda: run_http(url, headers)
+        return lambda: run_http(url, headers, reach)
     if action := handler.get("tcpSocket"):
         port = port_number(action["port"], container_spec)
         host = action.get("host") or address
-        return lambda: run_tcp(host, port)
+        return lambda: run_tcp(host, port, reach)
     raise ValueError("this node runs exec, httpGet and tcpSocket probes only")
 
 
@@ -133,14 +158,14 @@ async def run_exec(container: Container, command: Sequence[str]) -> str | None:
     return None if code == 0 else output[:_MAX_OUTPUT].decode(errors="replace")
 
 
-async def run_http(url: str, headers: Mapping[str, str]) -> str | None:
+async def run_http(url: str, headers: Mapping[str, str], reach: Reach = DIRECT) -> str | None:
     """GET; redirects are followed as long as they stay on the host, others count as success."""
     try:
-        async with aiohttp.ClientSession(
-            connector=aiohttp.TCPConnector(ssl=False, force_close=True)
-        ) as session:
+        async with aiohttp.ClientSession(connector=reach.connector()) as session:
             for _ in range(_MAX_REDIRECTS):
-                async with session.get(url, headers=headers, allow_redirects=False) as response:
+                async with session.get(
+                    url, headers=headers, allow_redirects=False, ssl=False
+                ) as response:
                     status, target = response.status, response.headers.get("Location", "")
                 if status not in (301, 302, 303, 307, 308) or not target:
                     break
@@ -155,9 +180,9 @@ async def run_http(url: str, headers: Mapping[str, str]) -> str | None:
     return None if 200 <= status < 400 else f"HTTP probe failed with statuscode: {status}"
 
 
-async def run_tcp(host: str, port: int) -> str | None:
+async def run_tcp(host: str, port: int, reach: Reach = DIRECT) -> str | None:
     try:
-        _, writer = await asyncio.open_connection(host, port)
+        _, writer = await reach.dial(host, port)
     except OSError as err:
         return f"dial tcp {host}:{port}: {err.strerror or err}"
     writer.close()

@@ -157,6 +157,11 @@ class GpuPool:
         self._held: dict[str, tuple[str, ...]] = {}
 
     @property
+    def any(self) -> bool:
+        """Whether the node has devices at all."""
+        return bool(self._gpus)
+
+    @property
     def free(self) -> list[str]:
         taken = {index for held in self._held.values() for index in held}
         return [gpu.index for gpu in self._gpus if gpu.index not in taken]

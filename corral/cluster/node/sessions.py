@@ -34,8 +34,11 @@ async def join(session: Session, streams: Streams, *, tty: bool = False) -> None
     finally:
         for task in (*tasks, *feeding):
             task.cancel()
-        await asyncio.gather(*tasks, *feeding, return_exceptions=True)
-        await streams.close()
+        try:
+            await asyncio.gather(*tasks, *feeding, return_exceptions=True)
+        finally:
+            # also when a second cancellation comes: the command must not stay
+            await streams.close()
 
 
 async def _outward(session: Session, streams: Streams, *, tty: bool) -> dict[str, object]:

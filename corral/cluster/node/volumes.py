@@ -26,6 +26,13 @@ ClaimFolder = Callable[[str], Path]
 _FILES: Final = ("configMap", "secret", "projected", "downwardAPI")
 
 
+class VolumeError(ConfigError):
+    """A volume that cannot be made, and why."""
+
+    def __init__(self, volume: str, why: Exception) -> None:
+        super().__init__(f'volume "{volume}" : {why}')
+
+
 class PodVolumes:
     """The volumes of a pod, under ``root``."""
 
@@ -46,11 +53,14 @@ class PodVolumes:
         """fsGroup: only root may give files away."""
 
     def prepare(self, context: PodContext) -> dict[str, Path]:
-        """Make every volume; name → where it lies. Raises ConfigError, OSError."""
-        return {
-            volume["name"]: self._make(volume, context)
-            for volume in context.pod["spec"].get("volumes") or ()
-        }
+        """Make every volume; name → where it lies. Raises VolumeError."""
+        made: dict[str, Path] = {}
+        for volume in context.pod["spec"].get("volumes") or ():
+            try:
+                made[volume["name"]] = self._make(volume, context)
+            except (ConfigError, OSError) as err:
+                raise VolumeError(volume["name"], err) from err
+        return made
 
     def refresh(self, context: PodContext) -> list[str]:
         """Bring files up to date; the volumes that changed. Raises ConfigError, OSError.

@@ -1,4 +1,4 @@
-"""Creating and deleting the pods of an owner, with the events people know from controllers.
+"""Creating, patching and deleting the pods of an owner, with the events people know.
 
 Writes are noted for ``ConsistencyStore``, so that a reconcile never decides on a cache that has
 not seen them. A creation that the server refuses is an event on the owner and an exception to the
@@ -48,6 +48,24 @@ class PodControl:
         self._recorder.normal(owner, "SuccessfulCreate", f"Created pod: {made['metadata']['name']}")
         return made
 
+    async def patch(self, owner: Obj, pod: Obj, patch: Obj) -> Obj | None:
+        """Patch a pod (strategic merge); None when it is gone. Raises ApiError."""
+        metadata = pod["metadata"]
+        try:
+            patched = await self._client.patch(
+                PODS,
+                metadata["name"],
+                namespace=metadata["namespace"],
+                patch=patch,
+                kind="strategic",
+                field_manager=self._field_manager,
+            )
+        except errors.NotFound:
+            return None
+        if not _is_gone(patched):
+            self._note(owner, patched)
+        return patched
+
     async def delete(self, owner: Obj, pod: Obj) -> bool:
         """Delete this very pod; whether it was still there. Raises ApiError."""
         metadata = pod["metadata"]
@@ -67,6 +85,19 @@ class PodControl:
 
     def _note(self, owner: Obj, pod: Obj) -> None:
         self._consistency.wrote_at(key_of(owner), uid_of(owner), PODS, version_of(pod))
+
+
+def _is_gone(pod: Obj) -> bool:
+    """The patch took the last finalizer off a pod that was being deleted: it is no more.
+
+    Its version in the answer need not be one that a watch ever reports.
+    """
+    metadata = pod["metadata"]
+    return bool(
+        metadata.get("deletionTimestamp")
+        and not metadata.get("finalizers")
+        and not metadata.get("deletionGracePeriodSeconds")
+    )
 
 
 def _namespace_terminating(err: errors.ApiError) -> bool:

@@ -18,6 +18,7 @@ __all__ = [
     "NAMESPACES",
     "bootstrap_objects",
     "cluster_role_rules",
+    "kubernetes_endpoints",
     "root_ca_configmap",
     "system_objects",
 ]
@@ -220,7 +221,7 @@ def system_objects(
         },
     ]
     if advertise_address is not None:
-        objects += _kubernetes_endpoints(advertise_address, target_port)
+        objects += kubernetes_endpoints(advertise_address, target_port)
     objects.append(
         _configmap("extension-apiserver-authentication", "kube-system", "client-ca-file", ca_pem)
     )
@@ -295,7 +296,8 @@ def _kubernetes_service(ip: str, target_port: int) -> Obj:
     }
 
 
-def _kubernetes_endpoints(ip: str, target_port: int) -> list[Obj]:
+def kubernetes_endpoints(ip: str, target_port: int) -> list[Obj]:
+    """Endpoints and EndpointSlice of the ``kubernetes`` Service: the server itself."""
     port = {"name": "https", "port": target_port, "protocol": "TCP"}
     endpoints: Obj = {
         "apiVersion": "v1",

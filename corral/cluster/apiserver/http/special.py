@@ -18,6 +18,7 @@ from corral.cluster.apiserver.auth.tokens import Lookup, TokenIssuer
 from corral.cluster.apiserver.auth.users import UserInfo
 from corral.cluster.apiserver.http import negotiate
 from corral.cluster.apiserver.http.bodies import check_type
+from corral.cluster.apiserver.http.eviction import Evictions
 from corral.cluster.apiserver.http.options import write_context
 from corral.cluster.apiserver.http.verbs import Verbs, answer
 from corral.cluster.apiserver.registry.core import AdmissionRequest
@@ -25,7 +26,6 @@ from corral.cluster.apiserver.registry.kind import Kind
 from corral.cluster.apiserver.requests import Context, RequestInfo
 from corral.cluster.apiserver.resources import ResourceInfo
 from corral.kube import errors
-from corral.kube.selectors import Selector
 from corral.kube.types import Obj
 
 Special_ = Callable[[web.BaseRequest, RequestInfo, UserInfo], Awaitable[web.StreamResponse]]
@@ -196,47 +196,14 @@ class Special:
         if context.dry_run:
             options["dryRun"] = ["All"]
         pods = self._pods()
-        entry = self._verbs.registry.head(pods, info.namespace, info.name)
-        pod = entry.decode()
+        self._verbs.registry.head(pods, info.namespace, info.name)
         request_ = AdmissionRequest(
             "CREATE", pods, info.namespace, info.name, eviction, None, context, "eviction"
         )
         await self._verbs.registry.admission.validate(request_)
-        if _guarded(pod):
-            await self._disrupt(pod, context)
-        await self._verbs.deleter.delete(
-            pods, info.namespace, info.name, context=context, options=options
-        )
+        evictions = Evictions(self._verbs, pods)
+        await evictions.evict(info.namespace, info.name, options=options, context=context)
         return answer(out, orjson.dumps(_SUCCESS | {"code": 201}), 201)
-
-    async def _disrupt(self, pod: Obj, context: Context) -> None:
-        """Take one disruption from the pod's budget. Raises TooManyRequests when none is left."""
-        registry = self._verbs.registry
-        kind = registry.kind_of("policy", "v1", "poddisruptionbudgets")
-        assert kind is not None
-        meta = pod["metadata"]
-        budgets = [
-            b.decode()
-            for b in registry.store.scan(kind.info.table, f"{meta['namespace']}/")
-            if _selects(b.decode(), meta.get("labels") or {})
-        ]
-        if len(budgets) > 1:
-            raise say.internal(
-                "This pod has more than one PodDisruptionBudget, which the eviction subresource "
-                "does not support."
-            )
-        if not budgets:
-            return
-        budget = budgets[0]
-        name = budget["metadata"]["name"]
-
-        def change(live: Obj | None) -> Obj:
-            assert live is not None
-            return _take_disruption(live, meta["name"], now=registry.timestamp())
-
-        await self._verbs.writer.update(
-            kind, meta["namespace"], name, change=change, context=context, subresource="status"
-        )
 
 
 _REVIEWS = {
@@ -281,52 +248,3 @@ def _assign(pod: Obj, binding: Obj, node: str, *, now: str) -> None:
     conditions = [c for c in status.get("conditions") or () if c["type"] != "PodScheduled"]
     conditions.append({"type": "PodScheduled", "status": "True", "lastTransitionTime": now})
     status["conditions"] = conditions
-
-
-def _guarded(pod: Obj) -> bool:
-    """Pods that run count against a budget; finished, pending and dying ones do not."""
-    phase = (pod.get("status") or {}).get("phase")
-    return phase not in ("Succeeded", "Failed", "Pending") and (
-        "deletionTimestamp" not in pod["metadata"]
-    )
-
-
-def _selects(budget: Obj, labels: dict[str, str]) -> bool:
-    return Selector.from_object((budget.get("spec") or {}).get("selector")).matches(labels)
-
-
-def _take_disruption(budget: Obj, pod: str, *, now: str) -> Obj:
-    status = budget.setdefault("status", {})
-    allowed = status.get("disruptionsAllowed", 0)
-    name = budget["metadata"]["name"]
-    if status.get("observedGeneration", 0) < budget["metadata"].get("generation", 0):
-        raise errors.TooManyRequests(
-            "Cannot evict pod as it would violate the pod's disruption budget.",
-            details={
-                "causes": [
-                    {
-                        "reason": "DisruptionBudget",
-                        "message": f"The disruption budget {name} is still being processed by "
-                        "the server.",
-                    }
-                ],
-                "retryAfterSeconds": 10,
-            },
-        )
-    if allowed <= 0:
-        healthy, wanted = status.get("currentHealthy", 0), status.get("desiredHealthy", 0)
-        raise errors.TooManyRequests(
-            "Cannot evict pod as it would violate the pod's disruption budget.",
-            details={
-                "causes": [
-                    {
-                        "reason": "DisruptionBudget",
-                        "message": f"The disruption budget {name} needs {wanted} healthy pods and "
-                        f"has {healthy} currently",
-                    }
-                ]
-            },
-        )
-    status["disruptionsAllowed"] = allowed - 1
-    status.setdefault("disruptedPods", {})[pod] = now
-    return budget

@@ -2,27 +2,27 @@
 
 from __future__ import annotations
 
-from corral.cluster.workloads.cronjob.schedule import ScheduleError, parse
 from corral.cluster.workloads.cronjob.sync import (
-    Answer,
     CreateJob,
     DeleteJob,
     LookUpJob,
     Pass,
     Step,
-    Verdict,
     WriteStatus,
     job_body,
     job_name,
     sync_cron_job,
 )
 from corral.cluster.workloads.cronjob.timing import Due, due_run, seconds_to_next
+from corral.cluster.workloads.steps import Answer, Emit, Verdict
+from corral.kube.cron import ScheduleError, parse
 
 __all__ = [
     "Answer",
     "CreateJob",
     "DeleteJob",
     "Due",
+    "Emit",
     "LookUpJob",
     "Pass",
     "ScheduleError",

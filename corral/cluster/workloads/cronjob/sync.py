@@ -11,27 +11,25 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from typing import Any, Final, TypeAlias
 
-from corral.cluster.workloads.cronjob.schedule import Schedule, ScheduleError, parse, zone
 from corral.cluster.workloads.cronjob.timing import due_run, seconds_to_next
 from corral.cluster.workloads.job.state import finished_condition
-from corral.cluster.workloads.job.steps import Event
 from corral.cluster.workloads.pods import (
     controller_of,
     controller_reference,
     is_deleting,
     uid,
 )
+from corral.cluster.workloads.steps import Answer, Emit, Event, Failed, Verdict
 from corral.cluster.workloads.times import moment, stamp
+from corral.kube.cron import Schedule, ScheduleError, parse, zone
 from corral.kube.types import Obj
 
 __all__ = [
-    "Answer",
     "CreateJob",
     "DeleteJob",
     "LookUpJob",
     "Pass",
     "Step",
-    "Verdict",
     "WriteStatus",
     "job_body",
     "job_name",
@@ -71,30 +69,7 @@ class WriteStatus:
     status: Obj
 
 
-Step: TypeAlias = LookUpJob | CreateJob | DeleteJob | WriteStatus
-
-
-@dataclass(frozen=True, slots=True)
-class Answer:
-    """How a step went."""
-
-    found: Obj | None = None
-    """The job looked up, created or in the way."""
-    existed: bool = False
-    error: str | None = None
-    """Why it failed; the pass ends as soon as it can."""
-
-
-@dataclass(frozen=True, slots=True)
-class Verdict:
-    """What remains after a pass."""
-
-    requeue_after: float | None = None
-    retry: bool = False
-    events: tuple[Event, ...] = ()
-    """To emit, in this order."""
-
-
+Step: TypeAlias = LookUpJob | CreateJob | DeleteJob | WriteStatus | Emit
 Pass: TypeAlias = Generator[Step, Answer, Verdict]
 
 
@@ -120,12 +95,6 @@ class _State:
         self.changed = True
 
 
-@dataclass(frozen=True, slots=True)
-class _Outcome:
-    requeue_after: float | None = None
-    retry: bool = False
-
-
 def sync_cron_job(cron_job: Obj, jobs: Iterable[Obj], *, now: datetime) -> Pass:
     """The steps that start what is due, forget what is gone and keep the history short.
 
@@ -138,32 +107,37 @@ def sync_cron_job(cron_job: Obj, jobs: Iterable[Obj], *, now: datetime) -> Pass:
     status = dict(cron_job.get("status") or {})
     status["active"] = [dict(ref) for ref in status.get("active") or ()]
     state = _State(cron_job, own, now, status)
-    outcome = yield from _reconcile(state)
-    yield from _trim_history(state)
+    retry, again = False, None
+    try:
+        yield from _trim_history(state)
+        again = yield from _reconcile(state)
+    except Failed:
+        retry = True
     if state.changed:
         written = {k: v for k, v in state.status.items() if v not in (None, [])}
         answer = yield WriteStatus(written)
-        if answer.error is not None:
-            outcome = _Outcome(retry=True)
-    return Verdict(outcome.requeue_after, outcome.retry, tuple(state.events))
+        retry |= answer.error is not None
+    if state.events:
+        yield Emit(tuple(state.events))
+    return Verdict(again, retry=retry)
 
 
-def _reconcile(state: _State) -> Generator[Step, Answer, _Outcome]:
+def _reconcile(state: _State) -> Generator[Step, Answer, float | None]:
+    """Seconds until the next run; None when there will be none. Raises Failed."""
     _note_finished(state)
-    if not (yield from _drop_missing(state)):
-        return _Outcome(retry=True)
+    yield from _drop_missing(state)
     spec = state.cron_job["spec"]
     if is_deleting(state.cron_job):
-        return _Outcome()
+        return None
     schedule = _readable_schedule(state)
     if schedule is None or spec.get("suspend"):
-        return _Outcome()
+        return None
     try:
         due = due_run(state.cron_job, state.now, schedule)
     except ScheduleError as err:
         state.say("Warning", "InvalidSchedule", f"invalid schedule: {spec['schedule']} : {err}")
-        return _Outcome()
-    later = _Outcome(seconds_to_next(state.cron_job, state.now, schedule))
+        return None
+    later = seconds_to_next(state.cron_job, state.now, schedule)
     if due.run is None:
         return later
     if due.too_many:
@@ -202,19 +176,18 @@ def _note_success(state: _State, completed: str | None) -> None:
         state.changed = True
 
 
-def _drop_missing(state: _State) -> Generator[Step, Answer, bool]:
-    """Takes jobs that do not exist any more off the active list; False if that is not known."""
+def _drop_missing(state: _State) -> Generator[Step, Answer, None]:
+    """Takes jobs that do not exist any more off the active list."""
     known = {uid(job) for job in state.jobs}
     for reference in list(state.active):
         if reference.get("uid") in known:
             continue
         answer = yield LookUpJob(reference.get("namespace", ""), reference.get("name", ""))
         if answer.error is not None:
-            return False
+            raise Failed(answer.error)
         if answer.found is None:
             state.say("Normal", "MissingJob", f"Active job went missing: {reference.get('name')}")
             state.drop(reference.get("uid", ""))
-    return True
 
 
 def _readable_schedule(state: _State) -> Schedule | None:
@@ -263,29 +236,31 @@ def _may_start(state: _State, run: datetime) -> bool:
     return True
 
 
-def _start(state: _State, run: datetime, schedule: Schedule) -> Generator[Step, Answer, _Outcome]:
+def _start(
+    state: _State, run: datetime, schedule: Schedule
+) -> Generator[Step, Answer, float | None]:
     if state.cron_job["spec"].get("concurrencyPolicy") == "Replace":
         for reference in list(state.active):
             if not (yield from _delete(state, reference)):
-                return _Outcome(retry=True)
+                raise Failed(f"could not replace job {reference.get('name')}")
     body = job_body(state.cron_job, run)
     answer = yield CreateJob(body)
     if answer.error is not None or answer.found is None:
         state.say("Warning", "FailedCreate", f"Error creating job: {answer.error}")
-        return _Outcome(retry=True)
+        raise Failed(answer.error)
     job = answer.found
     if answer.existed:
         # Ours from a pass that could not write its status: go on from there. Else not our affair.
         owner = (controller_of(job) or {}).get("uid")
         if owner != uid(state.cron_job) or any(r.get("uid") == uid(job) for r in state.active):
-            return _Outcome()
+            return None
     else:
         state.say("Normal", "SuccessfulCreate", f"Created job {job['metadata']['name']}")
     state.active.append(_reference(job))
     state.status["lastScheduleTime"] = stamp(run)
     state.changed = True
     scheduled = {**state.cron_job, "status": state.status}
-    return _Outcome(seconds_to_next(scheduled, state.now, schedule))
+    return seconds_to_next(scheduled, state.now, schedule)
 
 
 def _delete(state: _State, reference: Obj) -> Generator[Step, Answer, bool]:

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Final
 
-from corral.cluster.workloads.cronjob.schedule import Schedule, ScheduleError
 from corral.cluster.workloads.times import moment, moment_or_zero, seconds_between
+from corral.kube.cron import Schedule, ScheduleError
 from corral.kube.types import Obj
 
 __all__ = ["Due", "due_run", "seconds_to_next"]

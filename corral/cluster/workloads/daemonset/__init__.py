@@ -1,7 +1,7 @@
 """Daemon sets: one pod on every node that wants one; decisions without I/O.
 
 A pass: ``plan_history`` first, then ``plan_pods`` with the hash of the current revision, then
-``revisions_to_drop`` and ``daemon_status``. Nothing but the status while the set is deleted.
+``revisions_to_drop`` and ``daemon_status``. Nothing at all while the set is being deleted.
 """
 
 from __future__ import annotations

@@ -20,7 +20,6 @@ from corral.cluster.workloads.daemonset.nodes import (
     template_generation,
 )
 from corral.cluster.workloads.deployment.replicaset import is_available, next_availability
-from corral.cluster.workloads.job.steps import Event
 from corral.cluster.workloads.pods import (
     Claims,
     claim,
@@ -30,6 +29,7 @@ from corral.cluster.workloads.pods import (
     is_terminal,
     phase,
 )
+from corral.cluster.workloads.steps import Event
 from corral.cluster.workloads.times import moment_or_zero, seconds_between
 from corral.kube.types import Obj
 

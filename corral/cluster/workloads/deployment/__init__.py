@@ -16,18 +16,16 @@ from corral.cluster.workloads.deployment.replicaset import (
     terminating_count,
 )
 from corral.cluster.workloads.deployment.steps import (
-    Answer,
     CreateSet,
     DeleteSet,
-    Emit,
     Pass,
     Step,
     UpdateDeployment,
     UpdateSet,
-    Verdict,
     WriteStatus,
 )
 from corral.cluster.workloads.deployment.sync import claim_sets, sync_deployment
+from corral.cluster.workloads.steps import Answer, Emit, Verdict
 
 __all__ = [
     "Answer",

@@ -1,5 +1,7 @@
 """ReplicaSets: how many pods to create, which to delete, and the status.
 
+A ReplicationController whose selector is given as ``matchLabels`` is treated the same.
+
 ``active`` below are the pods the set controls that have neither ended nor are being deleted.
 """
 
@@ -55,9 +57,15 @@ class ReplicaPlan:
     delete: tuple[Obj, ...] = ()
 
 
+def _reference(replica_set: Obj) -> Obj:
+    """A replica set unless it says that it is something else."""
+    api_version, kind = replica_set.get("apiVersion"), replica_set.get("kind")
+    return controller_reference(replica_set, api_version or "apps/v1", kind or "ReplicaSet")
+
+
 def claim_pods(replica_set: Obj, pods: Iterable[Obj]) -> Claims:
     """Owned, to adopt, to release; only active pods take part."""
-    reference = controller_reference(replica_set, "apps/v1", "ReplicaSet")
+    reference = _reference(replica_set)
     selector = replica_set["spec"].get("selector")
     return claim(replica_set, filter(is_active, pods), reference, selector=selector)
 
@@ -70,7 +78,7 @@ def plan_replicas(
         return ReplicaPlan()
     missing = replica_set["spec"].get("replicas", 1) - len(active)
     if missing > 0:
-        reference = controller_reference(replica_set, "apps/v1", "ReplicaSet")
+        reference = _reference(replica_set)
         body = pod_body(replica_set["spec"]["template"], replica_set, reference)
         return ReplicaPlan(create=(body,) * min(missing, BURST))
     surplus = min(-missing, BURST)
@@ -166,7 +174,7 @@ def next_availability(pods: Iterable[Obj], min_ready_seconds: int, now: datetime
 def replica_status(
     replica_set: Obj,
     active: Sequence[Obj],
-    terminating: int,
+    terminating: int | None,
     *,
     now: datetime,
     failure: str | None = None,
@@ -176,7 +184,8 @@ def replica_status(
     Args:
         replica_set: As read.
         active: The pods as they were before this pass created or deleted any.
-        terminating: How many pods of the set are being deleted and have not ended.
+        terminating: How many pods of the set are being deleted and have not ended; None for a
+            ReplicationController, which does not say.
         now: The time of the pass.
         failure: Why pods could not be created or deleted.
     """
@@ -192,7 +201,8 @@ def replica_status(
         "observedGeneration": replica_set["metadata"].get("generation", 0),
     }
     new: Obj = {"replicas": len(active), **{k: v for k, v in counts.items() if v}}
-    new["terminatingReplicas"] = terminating
+    if terminating is not None:
+        new["terminatingReplicas"] = terminating
     conditions = _conditions(replica_set, len(active), failure, now)
     if conditions:
         new["conditions"] = conditions

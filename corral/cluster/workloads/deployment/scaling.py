@@ -8,8 +8,8 @@ from datetime import datetime
 
 from corral.cluster.workloads.deployment import sets as rs
 from corral.cluster.workloads.deployment.status import PROGRESSING, new_condition, set_condition
-from corral.cluster.workloads.deployment.steps import Answer, Failed, Step, UpdateSet
-from corral.cluster.workloads.job.steps import Event
+from corral.cluster.workloads.deployment.steps import Step, UpdateSet
+from corral.cluster.workloads.steps import Answer, Event, Failed
 from corral.kube.types import Obj
 
 __all__ = ["Rollout", "resize", "scale", "update_set", "was_scaled"]

@@ -1,4 +1,4 @@
-"""The steps a pass over a deployment asks for, and what its driver answers.
+"""The steps a pass over a deployment asks for (see also `corral.cluster.workloads.steps`).
 
 A step that fails ends the pass; the deployment is synced again later. Events are emitted by the
 driver after the step that carries them has succeeded.
@@ -10,20 +10,16 @@ from collections.abc import Generator
 from dataclasses import dataclass
 from typing import TypeAlias
 
-from corral.cluster.workloads.job.steps import Event
+from corral.cluster.workloads.steps import Answer, Emit, Event, Verdict
 from corral.kube.types import Obj
 
 __all__ = [
-    "Answer",
     "CreateSet",
     "DeleteSet",
-    "Emit",
-    "Failed",
     "Pass",
     "Step",
     "UpdateDeployment",
     "UpdateSet",
-    "Verdict",
     "WriteStatus",
 ]
 
@@ -66,35 +62,6 @@ class UpdateDeployment:
     events: tuple[Event, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class Emit:
-    """Only say this."""
-
-    events: tuple[Event, ...]
-
-
 Step: TypeAlias = CreateSet | UpdateSet | DeleteSet | WriteStatus | UpdateDeployment | Emit
-
-
-@dataclass(frozen=True, slots=True)
-class Answer:
-    """How a step went."""
-
-    found: Obj | None = None
-    existed: bool = False
-    error: str | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class Verdict:
-    """What remains after a pass."""
-
-    requeue_after: float | None = None
-    retry: bool = False
-
-
-class Failed(Exception):
-    """A step failed: the pass ends here and is tried again."""
-
 
 Pass: TypeAlias = Generator[Step, Answer, Verdict]

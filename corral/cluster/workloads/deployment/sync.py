@@ -29,18 +29,13 @@ from corral.cluster.workloads.deployment.status import (
     stuck_after,
 )
 from corral.cluster.workloads.deployment.steps import (
-    Answer,
     CreateSet,
     DeleteSet,
-    Emit,
-    Failed,
     Pass,
     Step,
     UpdateDeployment,
-    Verdict,
     WriteStatus,
 )
-from corral.cluster.workloads.job.steps import Event
 from corral.cluster.workloads.pods import (
     Claims,
     claim,
@@ -50,6 +45,7 @@ from corral.cluster.workloads.pods import (
     is_terminal,
     uid,
 )
+from corral.cluster.workloads.steps import Answer, Emit, Event, Failed, Verdict
 from corral.kube.types import Obj
 
 __all__ = ["claim_sets", "sync_deployment"]

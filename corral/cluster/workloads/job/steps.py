@@ -11,7 +11,9 @@ from collections.abc import Generator
 from dataclasses import dataclass
 from typing import TypeAlias
 
+from corral.cluster.workloads import steps
 from corral.cluster.workloads.job.backoff import Backoff
+from corral.cluster.workloads.steps import Emit, Event
 from corral.kube.types import Obj
 
 __all__ = [
@@ -27,15 +29,6 @@ __all__ = [
     "Verdict",
     "WriteStatus",
 ]
-
-
-@dataclass(frozen=True, slots=True)
-class Event:
-    """An event about the job."""
-
-    type: str
-    reason: str
-    message: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,13 +65,6 @@ class RemoveFinalizers:
     pods: tuple[Obj, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class Emit:
-    """Only say this."""
-
-    events: tuple[Event, ...]
-
-
 Step: TypeAlias = CreatePods | DeletePods | WriteStatus | RemoveFinalizers | Emit
 
 
@@ -94,13 +80,9 @@ DONE = Report()
 
 
 @dataclass(frozen=True, slots=True)
-class Verdict:
+class Verdict(steps.Verdict):
     """What remains after a pass."""
 
-    requeue_after: float | None = None
-    """Sync again after so many seconds, even if nothing changes."""
-    retry: bool = False
-    """Something could not be done: sync again with the queue's own back-off."""
     finished: bool = False
     """The job has its Complete or Failed condition: the back-off record may be forgotten."""
 

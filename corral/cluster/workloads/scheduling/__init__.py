@@ -6,20 +6,34 @@ kube-scheduler's own words; ``place_group`` does the same for an all-or-nothing 
 ``SchedulingQueue`` says whose turn it is and what makes another try worthwhile.
 
 Filters, scores, weights, messages and preemption are those of kube-scheduler 1.37 with its default
-configuration, less volumes, images and dynamic resources. No I/O, no clock and no chance of its
-own: time and randomness are given by the caller. Start reading at ``cycle``.
+configuration, less storage capacities, images and dynamic resources. No I/O, no clock and no
+chance of its own: time and randomness are given by the caller. Start reading at ``cycle``.
 """
 
-from corral.cluster.workloads.scheduling.cycle import Placement, find_node
-from corral.cluster.workloads.scheduling.events import Action, GroupEvent, NodeEvent, PodEvent
+from corral.cluster.workloads.scheduling.cycle import Cycle, Placement, find_node
+from corral.cluster.workloads.scheduling.events import (
+    Action,
+    GroupEvent,
+    NodeEvent,
+    PodEvent,
+    StorageEvent,
+)
 from corral.cluster.workloads.scheduling.gang import GangRejection, place_gang, place_group
+from corral.cluster.workloads.scheduling.gang_preemption import (
+    GangPreemption,
+    awaits_victims,
+    schedule_group,
+)
 from corral.cluster.workloads.scheduling.groups import (
+    COSCHEDULING,
+    VOLCANO,
+    GroupKey,
     PodGroup,
     group_of,
     missing_members,
     placed_members,
 )
-from corral.cluster.workloads.scheduling.pods import PodInfo
+from corral.cluster.workloads.scheduling.pods import PodInfo, is_terminal, pod_key
 from corral.cluster.workloads.scheduling.preemption import Preemption, Victims, schedule
 from corral.cluster.workloads.scheduling.queue import (
     BackoffPolicy,
@@ -29,14 +43,22 @@ from corral.cluster.workloads.scheduling.queue import (
 )
 from corral.cluster.workloads.scheduling.rejections import FitError, Rejection
 from corral.cluster.workloads.scheduling.state import ClusterState
+from corral.cluster.workloads.scheduling.storage import SELECTED_NODE, is_bound
+from corral.cluster.workloads.scheduling.volumes import VolumePlan
 
 __all__ = [
+    "COSCHEDULING",
+    "SELECTED_NODE",
+    "VOLCANO",
     "Action",
     "BackoffPolicy",
     "ClusterState",
+    "Cycle",
     "FitError",
+    "GangPreemption",
     "GangRejection",
     "GroupEvent",
+    "GroupKey",
     "NodeEvent",
     "Placement",
     "PodEvent",
@@ -45,14 +67,21 @@ __all__ = [
     "Preemption",
     "Rejection",
     "SchedulingQueue",
+    "StorageEvent",
     "Victims",
+    "VolumePlan",
+    "awaits_victims",
     "find_node",
     "gate_message",
     "group_of",
+    "is_bound",
+    "is_terminal",
     "missing_members",
     "place_gang",
     "place_group",
     "placed_members",
+    "pod_key",
     "queue_order",
     "schedule",
+    "schedule_group",
 ]

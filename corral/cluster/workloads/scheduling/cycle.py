@@ -15,6 +15,7 @@ from corral.cluster.workloads.scheduling.rejections import FitError, Rejection
 from corral.cluster.workloads.scheduling.scores import score_nodes
 from corral.cluster.workloads.scheduling.spread import SpreadFilter
 from corral.cluster.workloads.scheduling.state import ClusterState
+from corral.cluster.workloads.scheduling.volumes import NO_VOLUMES, VolumeFilter, VolumePlan
 from corral.kube.types import Obj
 
 __all__ = ["Cycle", "Placement", "Trial", "find_node"]
@@ -66,6 +67,9 @@ class Cycle:
         self.state = state
         self.pod = pod
         self.checks = local_checks(pod)
+        self._volumes = VolumeFilter(state.storage, pod) if pod.claims else None
+        if self._volumes is not None:
+            self.checks.append(self._volumes.check)
         self._spread = SpreadFilter(state, pod) if pod.hard_spread else None
         self._interpod: InterPodFilter | None = None
         if self._spread is not None:
@@ -78,6 +82,8 @@ class Cycle:
 
     def update(self, pod: PodInfo, node: NodeInfo, sign: int) -> None:
         """Tell the checks that look beyond one node of a pod that came (1) or went (-1)."""
+        if self._volumes is not None:
+            self._volumes.update(pod, sign)
         if self._spread is not None:
             self._spread.update(pod, node, sign)
         if self._interpod is not None:
@@ -146,10 +152,19 @@ class Cycle:
             state.next_start = (state.next_start + len(found) + len(rejections)) % len(state.nodes)
         return found, error
 
+    def volume_plan(self, node: str) -> VolumePlan:
+        """What the pod's claims need on a node that fits."""
+        if self._volumes is None or node not in self.state.nodes:
+            return NO_VOLUMES
+        found = self._volumes.plan(self.state.nodes[node])
+        return found if isinstance(found, VolumePlan) else NO_VOLUMES
+
     def _nominated_node(self) -> NodeInfo | None:
         """The node that was cleared for this pod, if it fits now."""
         name = self.state.nomination(self.pod) or self.pod.nominated
         node = self.state.nodes.get(name) if name else None
+        if self._volumes is not None and self._volumes.problem is not None:
+            return None
         return node if node is not None and self.check_nominated(node) is None else None
 
     def _candidates(self, error: FitError) -> Sequence[NodeInfo]:
@@ -163,6 +178,9 @@ class Cycle:
                 return _nowhere(error, "NodeAffinity", "pod affinity terms conflict")
             named["NodeAffinity"] = affinity.named
         nodes = list(self.state.nodes.values())
+        if self._volumes is not None and self._volumes.problem is not None:
+            if not named or frozenset.intersection(*named.values()):
+                return _nowhere(error, *self._volumes.problem)
         if not named:
             start = self.state.next_start if len(nodes) > _ENOUGH else 0
             return nodes[start:] + nodes[:start]

@@ -13,7 +13,7 @@ from corral.cluster.workloads.scheduling.nodes import NodeInfo
 from corral.cluster.workloads.scheduling.pods import PodInfo, is_terminal
 from corral.kube.types import Obj
 
-__all__ = ["Action", "ClusterEvent", "GroupEvent", "NodeEvent", "PodEvent"]
+__all__ = ["Action", "ClusterEvent", "GroupEvent", "NodeEvent", "PodEvent", "StorageEvent"]
 
 
 class Action(Flag):
@@ -113,7 +113,16 @@ class GroupEvent:
         return GroupEvent(Action.MINIMUM if easier else Action.NONE, group)
 
 
-ClusterEvent = NodeEvent | PodEvent | GroupEvent
+@dataclass(frozen=True, slots=True)
+class StorageEvent:
+    """A volume claim, a volume or a storage class came or changed."""
+
+    namespace: str = ""
+    claim: str = ""
+    """The claim; empty: a volume or a class, which any claim may be waiting for."""
+
+
+ClusterEvent = NodeEvent | PodEvent | GroupEvent | StorageEvent
 
 
 def _pod(pod: Obj | PodInfo | None) -> PodInfo | None:

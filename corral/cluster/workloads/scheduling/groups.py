@@ -1,9 +1,5 @@
 """PodGroups of both kinds: pods that are only of use together.
 
-* ``scheduling.volcano.sh/v1beta1``: pods name it in the annotation
-  ``scheduling.k8s.io/group-name`` (or ``scheduling.volcano.sh/group-name``).
-* ``scheduling.x-k8s.io/v1alpha1``: pods name it in the label ``scheduling.x-k8s.io/pod-group``.
-
 Queues are not this module's business: a group's ``spec.queue`` is ignored.
 """
 
@@ -11,8 +7,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field
-from typing import Final
 
+from corral.cluster.workloads.scheduling.membership import (
+    COSCHEDULING,
+    VOLCANO,
+    GroupKey,
+    group_of,
+)
 from corral.cluster.workloads.scheduling.pods import PodInfo
 from corral.cluster.workloads.scheduling.resources import Amounts, amounts
 from corral.cluster.workloads.scheduling.state import ClusterState
@@ -28,27 +29,6 @@ __all__ = [
     "missing_resources",
     "placed_members",
 ]
-
-VOLCANO: Final = "scheduling.volcano.sh"
-COSCHEDULING: Final = "scheduling.x-k8s.io"
-_LABEL: Final = "scheduling.x-k8s.io/pod-group"
-_ANNOTATIONS: Final = ("scheduling.k8s.io/group-name", "scheduling.volcano.sh/group-name")
-
-GroupKey = tuple[str, str, str]
-"""API group, namespace and name of a PodGroup."""
-
-
-def group_of(pod: Obj) -> GroupKey | None:
-    """The PodGroup that a pod belongs to, if it names one; the label goes first."""
-    meta = pod.get("metadata") or {}
-    namespace = meta.get("namespace") or ""
-    if name := (meta.get("labels") or {}).get(_LABEL):
-        return (COSCHEDULING, namespace, name)
-    annotations = meta.get("annotations") or {}
-    for annotation in _ANNOTATIONS:
-        if name := annotations.get(annotation):
-            return (VOLCANO, namespace, name)
-    return None
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,10 +60,7 @@ class PodGroup:
 def placed_members(state: ClusterState, group: GroupKey) -> list[PodInfo]:
     """The members of a group that have a node already, bound or assumed."""
     return [
-        pod
-        for node in state.nodes.values()
-        for pod in node.pods.values()
-        if pod.namespace == group[1] and group_of(pod.pod) == group
+        pod for node in state.nodes.values() for pod in node.pods.values() if pod.group == group
     ]
 
 

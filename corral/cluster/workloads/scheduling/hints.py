@@ -7,7 +7,7 @@ in doubt the answer is yes.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import Final
 
 from corral.cluster.workloads.scheduling.affinity import PodTerm
@@ -17,15 +17,22 @@ from corral.cluster.workloads.scheduling.events import (
     GroupEvent,
     NodeEvent,
     PodEvent,
+    StorageEvent,
 )
 from corral.cluster.workloads.scheduling.filters import node_resources
-from corral.cluster.workloads.scheduling.groups import group_of
 from corral.cluster.workloads.scheduling.nodes import NodeInfo
 from corral.cluster.workloads.scheduling.pods import PodInfo
 from corral.cluster.workloads.scheduling.state import ClusterState
 from corral.cluster.workloads.scheduling.taints import UNSCHEDULABLE, tolerated, untolerated
 
-__all__ = ["worth_retrying"]
+__all__ = ["heeding", "worth_retrying"]
+
+_STORAGE_RULES: Final = frozenset({"VolumeBinding", "VolumeRestrictions"})
+_GROUP_RULES: Final = frozenset({"GangScheduling"})
+_COMING: Final = frozenset({"PodTopologySpread", "InterPodAffinity", "GangScheduling"})
+_LEAVING: Final = frozenset(
+    {"NodePorts", "NodeResourcesFit", "VolumeRestrictions", "PodTopologySpread", "InterPodAffinity"}
+)
 
 _Namespaces = Mapping[str, Mapping[str, str]]
 
@@ -37,12 +44,35 @@ def worth_retrying(
     if not plugins:
         return True
     if isinstance(event, GroupEvent):
-        return event.action != Action.NONE and group_of(pod.pod) == event.group.key
+        return event.action != Action.NONE and pod.group == event.group.key
+    if isinstance(event, StorageEvent):
+        return _brings_storage(pod, plugins, event)
     if isinstance(event, NodeEvent):
         return any(_NODE_HINTS.get(plugin, _no_node)(pod, event) for plugin in plugins)
     own = event.pod.key == pod.key
     hints = _OWN_HINTS if own else _POD_HINTS
     return any(hints[plugin](state, pod, event) for plugin in plugins if plugin in hints)
+
+
+def heeding(event: ClusterEvent) -> Iterable[str]:
+    """The rules that an event may concern: pods that only others rejected need not be asked."""
+    if isinstance(event, PodEvent):
+        if event.action is Action.NONE:
+            return ()
+        if event.action is Action.ADD:
+            return _COMING
+        return _LEAVING if event.action is Action.DELETE else _POD_HINTS
+    if isinstance(event, NodeEvent):
+        return _NODE_HINTS
+    return _GROUP_RULES if isinstance(event, GroupEvent) else _STORAGE_RULES
+
+
+def _brings_storage(pod: PodInfo, plugins: Collection[str], event: StorageEvent) -> bool:
+    if _STORAGE_RULES.isdisjoint(plugins):
+        return False
+    if not event.claim:
+        return "VolumeBinding" in plugins
+    return event.namespace == pod.namespace and any(c.name == event.claim for c in pod.claims)
 
 
 # Nodes
@@ -128,6 +158,12 @@ def _place_changes(pod: PodInfo, event: NodeEvent) -> bool:
     return joins or any(t.key in old and new.get(t.key) != old[t.key] for t in pod.anti_affinity)
 
 
+def _relabelled_node(pod: PodInfo, event: NodeEvent) -> bool:
+    if event.new is None:
+        return False
+    return event.old is None or event.old.labels != event.new.labels
+
+
 _NODE_HINTS: Final[Mapping[str, Callable[[PodInfo, NodeEvent], bool]]] = {
     "NodeName": _named_node,
     "NodeUnschedulable": _uncordoned,
@@ -135,6 +171,7 @@ _NODE_HINTS: Final[Mapping[str, Callable[[PodInfo, NodeEvent], bool]]] = {
     "NodeAffinity": _now_matches,
     "NodePorts": _arrives,
     "NodeResourcesFit": _has_more,
+    "VolumeBinding": _relabelled_node,
     "PodTopologySpread": _domains_change,
     "InterPodAffinity": _place_changes,
 }
@@ -203,9 +240,15 @@ def _any(terms: tuple[PodTerm, ...], pod: PodInfo, namespaces: _Namespaces) -> b
     return any(t.matches(pod.namespace, pod.labels, namespaces) for t in terms)
 
 
+def _frees_claim(state: ClusterState, pod: PodInfo, event: PodEvent) -> bool:
+    if event.action is not Action.DELETE or event.pod.namespace != pod.namespace:
+        return False
+    return not {use.name for use in pod.claims}.isdisjoint(use.name for use in event.pod.claims)
+
+
 def _joins_group(state: ClusterState, pod: PodInfo, event: PodEvent) -> bool:
-    group = group_of(pod.pod)
-    return event.action is Action.ADD and group is not None and group_of(event.pod.pod) == group
+    group = pod.group
+    return event.action is Action.ADD and group is not None and event.pod.group == group
 
 
 _PodHint = Callable[[ClusterState, PodInfo, PodEvent], bool]
@@ -215,6 +258,7 @@ _POD_HINTS: Final[Mapping[str, _PodHint]] = {
     "NodeResourcesFit": _frees_resources,
     "PodTopologySpread": _counts_change,
     "InterPodAffinity": _company_changes,
+    "VolumeRestrictions": _frees_claim,
     "GangScheduling": _joins_group,
 }
 

@@ -51,9 +51,13 @@ class InterPodFilter:
         return bool(self.unwelcome or self.pod.affinity or self.pod.anti_affinity)
 
     def check(self, node: NodeInfo) -> Rejection | None:
-        labels = node.labels
         if self.pod.affinity and not self._joins(node):
             return _AFFINITY
+        return self.check_apart(node)
+
+    def check_apart(self, node: NodeInfo) -> Rejection | None:
+        """Anti-affinity alone, the pod's and that of the others."""
+        labels = node.labels
         if self.apart:
             for term in self.pod.anti_affinity:
                 value = labels.get(term.key)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final
 
 from corral.cluster.workloads.scheduling.affinity import (
@@ -17,6 +17,7 @@ from corral.cluster.workloads.scheduling.affinity import (
     selector_of,
     with_label_keys,
 )
+from corral.cluster.workloads.scheduling.membership import GroupKey, group_of
 from corral.cluster.workloads.scheduling.resources import (
     Amounts,
     HostPort,
@@ -26,7 +27,7 @@ from corral.cluster.workloads.scheduling.resources import (
 from corral.kube.selectors import Selector
 from corral.kube.types import Obj
 
-__all__ = ["PodInfo", "SpreadConstraint", "is_terminal", "pod_key"]
+__all__ = ["ClaimUse", "PodInfo", "SpreadConstraint", "is_terminal", "pod_key"]
 
 _NOT_STARTED: Final = "~"
 """Sorts after every timestamp: a pod that has not started counts as starting now."""
@@ -42,6 +43,15 @@ class SpreadConstraint:
     min_domains: int = 1
     honors_affinity: bool = True
     honors_taints: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class ClaimUse:
+    """A volume claim that a pod mounts."""
+
+    name: str
+    ephemeral: bool = False
+    """Made for this pod alone, from a template in it."""
 
 
 @dataclass(slots=True, eq=False)
@@ -77,6 +87,10 @@ class PodInfo:
     """It names spread constraints of its own, so the default ones do not apply."""
     hard_spread: tuple[SpreadConstraint, ...]
     soft_spread: tuple[SpreadConstraint, ...]
+    group: GroupKey | None
+    """The PodGroup it belongs to."""
+    claims: tuple[ClaimUse, ...]
+    """The volume claims that it mounts."""
 
     @property
     def has_affinity(self) -> bool:
@@ -120,6 +134,39 @@ class PodInfo:
             has_constraints=bool(constraints),
             hard_spread=_spread(constraints, "DoNotSchedule", labels),
             soft_spread=_spread(constraints, "ScheduleAnyway", labels),
+            group=group_of(pod),
+            claims=_claims(meta, spec),
+        )
+
+    def updated(self, pod: Obj) -> PodInfo:
+        """The same pod in a new version; what has not changed is not read again.
+
+        Most versions of a pod differ in their status alone, or in having a node.
+        """
+        before, meta = self.pod, pod.get("metadata") or {}
+        known, status = before.get("metadata") or {}, pod.get("status") or {}
+        if (
+            not _same_spec(before.get("spec") or {}, pod.get("spec") or {})
+            or known.get("labels") != meta.get("labels")
+            or known.get("annotations") != meta.get("annotations")
+            or _sizes(before) != _sizes(pod)
+        ):
+            return PodInfo.parse(pod)
+        return replace(
+            self,
+            pod=pod,
+            node_name=(pod.get("spec") or {}).get("nodeName") or "",
+            nominated=status.get("nominatedNodeName") or "",
+            started=status.get("startTime") or _NOT_STARTED,
+            deleting=bool(meta.get("deletionTimestamp")),
+        )
+
+    def counts_as(self, other: PodInfo) -> bool:
+        """Whether the other version of this pod weighs the same on a node."""
+        return (
+            self.requests is other.requests
+            and self.labels is other.labels
+            and self.deleting == other.deleting
         )
 
 
@@ -153,3 +200,32 @@ def _spread(
             )
         )
     return tuple(found)
+
+
+def _claims(meta: Mapping[str, Any], spec: Mapping[str, Any]) -> tuple[ClaimUse, ...]:
+    found = []
+    for volume in spec.get("volumes") or ():
+        if claim := volume.get("persistentVolumeClaim"):
+            found.append(ClaimUse(claim.get("claimName") or ""))
+        elif "ephemeral" in volume:
+            found.append(ClaimUse(f"{meta.get('name')}-{volume.get('name')}", ephemeral=True))
+    return tuple(found)
+
+
+def _same_spec(old: Obj, new: Obj) -> bool:
+    """Whether two specs say the same but for the node."""
+    if len(old) != len(new) and abs(len(old) - len(new)) > 1:
+        return False
+    keys = (old.keys() | new.keys()) - {"nodeName"}
+    return all(key in old and key in new and old[key] == new[key] for key in keys)
+
+
+def _sizes(pod: Obj) -> list[Any]:
+    """What the status says of the containers' resources: it counts while they are resized."""
+    status = pod.get("status") or {}
+    return [
+        (one.get("name"), one.get("allocatedResources"), one.get("resources"))
+        for listed in ("initContainerStatuses", "containerStatuses")
+        for one in status.get(listed) or ()
+        if "allocatedResources" in one or "resources" in one
+    ]

@@ -21,7 +21,16 @@ from corral.cluster.workloads.scheduling.rejections import FitError, Rejection
 from corral.cluster.workloads.scheduling.state import ClusterState
 from corral.kube.types import Obj
 
-__all__ = ["Preemption", "Victims", "pick_node", "preempt", "schedule"]
+__all__ = [
+    "Preemption",
+    "Victims",
+    "being_preempted",
+    "by_importance",
+    "pick_node",
+    "preempt",
+    "schedule",
+    "split_by_budgets",
+]
 
 _MANY = 100
 """Candidates that are enough, or a tenth of the nodes if that is more."""
@@ -68,6 +77,10 @@ def schedule(
         return Placement(info, best(state, info, nodes, rng).name)
     if not state.nodes:
         return error
+    if error.prefilter:
+        # Nothing was looked at, so kube-scheduler's plugins find no notes of each other, and say so.
+        error.postfilter = "not found"
+        return error
     found = preempt(cycle, error, rng, budgets=budgets)
     if isinstance(found, str):
         error.postfilter = f"preemption: {found}"
@@ -108,12 +121,13 @@ def _not_eligible(cycle: Cycle, error: FitError) -> str:
     rejection = error.rejections.get(node.name, error.absent)
     if rejection is not None and not rejection.resolvable:
         return ""
-    if any(p.priority < pod.priority and _being_preempted(p) for p in node.pods.values()):
+    if any(p.priority < pod.priority and being_preempted(p) for p in node.pods.values()):
         return "not eligible due to a terminating pod on the nominated node."
     return ""
 
 
-def _being_preempted(pod: PodInfo) -> bool:
+def being_preempted(pod: PodInfo) -> bool:
+    """Whether the pod is on its way out to make room for another."""
     if not pod.deleting:
         return False
     for condition in (pod.pod.get("status") or {}).get("conditions") or ():
@@ -155,14 +169,14 @@ def _victims_on(cycle: Cycle, node: NodeInfo, budgets: Sequence[Obj]) -> Victims
         rejection = cycle.check_nominated(trial.node)
         if rejection is not None:
             return rejection
-        lower.sort(key=_importance)
-        violating, harmless = _split_by_budgets(lower, budgets)
+        lower.sort(key=by_importance)
+        violating, harmless = split_by_budgets(lower, budgets)
         victims = [pod for pod in violating if not _reprieve(cycle, trial, pod)]
         violations = len(victims)
         victims += [pod for pod in harmless if not _reprieve(cycle, trial, pod)]
     if not victims:
         return Rejection(_PLUGIN, (f'expected at least one victim pod on node "{node.name}"',))
-    victims.sort(key=_importance)
+    victims.sort(key=by_importance)
     return Victims(node.name, tuple(victims), violations)
 
 
@@ -175,11 +189,12 @@ def _reprieve(cycle: Cycle, trial: Trial, pod: PodInfo) -> bool:
     return False
 
 
-def _importance(pod: PodInfo) -> tuple[int, str]:
+def by_importance(pod: PodInfo) -> tuple[int, str]:
+    """Sorts the most important first: priority, then age."""
     return (-pod.priority, pod.started)
 
 
-def _split_by_budgets(
+def split_by_budgets(
     pods: Sequence[PodInfo], budgets: Sequence[Obj]
 ) -> tuple[list[PodInfo], list[PodInfo]]:
     """The pods whose eviction would violate a budget, if all before them go too; the others."""

@@ -9,13 +9,14 @@ a pod is in flight are remembered and judged when it comes back, so that none is
 from __future__ import annotations
 
 import heapq
+from collections import Counter
 from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass
 from enum import Enum
 
 from corral.cluster.workloads.scheduling.events import ClusterEvent, PodEvent
-from corral.cluster.workloads.scheduling.groups import GroupKey, group_of
-from corral.cluster.workloads.scheduling.hints import worth_retrying
+from corral.cluster.workloads.scheduling.groups import GroupKey
+from corral.cluster.workloads.scheduling.hints import heeding, worth_retrying
 from corral.cluster.workloads.scheduling.pods import PodInfo, pod_key
 from corral.cluster.workloads.scheduling.state import ClusterState
 from corral.kube.types import Obj
@@ -96,6 +97,10 @@ class SchedulingQueue:
         self._places: dict[_Place, dict[str, _Entry]] = {place: {} for place in _Place}
         """The same entries by place, each in the order in which they came there."""
         self._heaps: dict[_Place, list[_Item]] = {place: [] for place in _HEAPS}
+        self._groups: dict[GroupKey, dict[str, _Entry]] = {}
+        """The same entries by PodGroup."""
+        self._heeded: Counter[str] = Counter()
+        """How many waiting pods each rule rejected; under "" those that any event may help."""
         self._tickets = 0
         self._events: list[ClusterEvent] = []
         """Since the oldest pod in flight was taken, the first of them being number ``_first``."""
@@ -107,6 +112,11 @@ class SchedulingQueue:
     def __contains__(self, pod: Obj | PodInfo) -> bool:
         return _key(pod) in self._entries
 
+    @property
+    def listening(self) -> bool:
+        """Whether there is a pod that an event may matter to."""
+        return bool(self._places[_Place.WAITING] or self._places[_Place.IN_FLIGHT])
+
     def set(self, pod: Obj | PodInfo) -> str:
         """Add a pod, or take over its new version; why it is not tried now, if it is gated."""
         info = self._state.info(pod)
@@ -114,6 +124,7 @@ class SchedulingQueue:
         if entry is None:
             place = _Place.GATED if info.gates else _Place.ACTIVE
             self._entries[info.key] = entry = _Entry(info, place)
+            self._join(entry)
             self._move(entry, place)
         elif entry.pod is not info:
             self._replace(entry, info)
@@ -123,6 +134,8 @@ class SchedulingQueue:
         """Forget a pod: it was placed, or is gone."""
         entry = self._entries.pop(_key(pod), None)
         if entry is not None:
+            self._leave(entry)
+            self._count_waiting(entry, -1)
             del self._places[entry.place][entry.pod.key]
             self._trim()
 
@@ -145,13 +158,18 @@ class SchedulingQueue:
         """Take every member of a group that is not gated or taken already, in order."""
         taken = [
             entry
-            for entry in self._entries.values()
+            for entry in self._groups.get(group, {}).values()
             if entry.place not in (_Place.GATED, _Place.IN_FLIGHT)
-            and group_of(entry.pod.pod) == group
         ]
         for entry in taken:
             self._take(entry)
         return sorted((entry.pod for entry in taken), key=queue_order)
+
+    def activate(self, pod: Obj | PodInfo) -> None:
+        """Let a pod that waits or backs off be tried now; any other stays where it is."""
+        entry = self._entries.get(_key(pod))
+        if entry is not None and entry.place in (_Place.WAITING, _Place.BACKOFF, _Place.ERROR):
+            self._move(entry, _Place.ACTIVE)
 
     def park(self, pod: PodInfo, plugins: Collection[str]) -> None:
         """Put a pod back that no node would take, to wait for an event that these rules heed."""
@@ -173,6 +191,8 @@ class SchedulingQueue:
         """Tell of something that happened, after the state was told; how many it woke."""
         if self._places[_Place.IN_FLIGHT]:
             self._events.append(event)
+        if not self._heeded[""] and self._heeded.keys().isdisjoint(heeding(event)):
+            return 0
         waiting = list(self._places[_Place.WAITING].values())
         return sum(self._wake(entry, (event,)) for entry in waiting)
 
@@ -189,7 +209,9 @@ class SchedulingQueue:
         return max(min(times) - self._clock(), 0.0) if times else None
 
     def _replace(self, entry: _Entry, info: PodInfo) -> None:
+        self._leave(entry)
         old, entry.pod = entry.pod, info
+        self._join(entry)
         if entry.place is _Place.GATED:
             if not info.gates:
                 self._move(entry, _Place.ACTIVE)
@@ -232,15 +254,39 @@ class SchedulingQueue:
             heapq.heappop(heap)
         return None
 
+    def _join(self, entry: _Entry) -> None:
+        if entry.pod.group is not None:
+            self._groups.setdefault(entry.pod.group, {})[entry.pod.key] = entry
+
+    def _leave(self, entry: _Entry) -> None:
+        if (group := entry.pod.group) is not None:
+            del self._groups[group][entry.pod.key]
+            if not self._groups[group]:
+                del self._groups[group]
+
+    def _count_waiting(self, entry: _Entry, sign: int) -> None:
+        if entry.place is not _Place.WAITING:
+            return
+        for plugin in entry.plugins or ("",):
+            self._heeded[plugin] += sign
+            if not self._heeded[plugin]:
+                del self._heeded[plugin]
+
     def _move(self, entry: _Entry, place: _Place) -> None:
         key, order = entry.pod.key, queue_order(entry.pod)
         self._tickets += 1
+        self._count_waiting(entry, -1)
         self._places[entry.place].pop(key, None)
         self._places[place][key] = entry
         entry.place, entry.ticket, entry.since = place, self._tickets, self._clock()
+        self._count_waiting(entry, 1)
         if place is _Place.ACTIVE:
             heapq.heappush(self._heaps[place], (order, entry.ticket, key))
-        elif place in _HEAPS:
+        elif place is _Place.BACKOFF:
+            # Those whose time comes in the same second go by their order, not by the moment.
+            ready = int(entry.ready)
+            heapq.heappush(self._heaps[place], ((ready, *order), entry.ticket, key))
+        elif place is _Place.ERROR:
             heapq.heappush(self._heaps[place], ((entry.ready, *order), entry.ticket, key))
 
     def _take(self, entry: _Entry) -> None:

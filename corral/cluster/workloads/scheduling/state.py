@@ -7,12 +7,13 @@ feeding the same version of an object again is harmless. Not thread-safe and wit
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 
 from corral.cluster.workloads.scheduling.affinity import selector_of
 from corral.cluster.workloads.scheduling.nodes import NodeInfo
 from corral.cluster.workloads.scheduling.pods import PodInfo, is_terminal, pod_key
+from corral.cluster.workloads.scheduling.storage import Storage
 from corral.kube.selectors import Requirement, Selector
 from corral.kube.types import Obj
 
@@ -34,6 +35,7 @@ class ClusterState:
         self.nodes: dict[str, NodeInfo] = {}
         self.namespaces: dict[str, Mapping[str, str]] = {}
         """The labels of each namespace."""
+        self.storage = Storage()
         self.affinity_pods: dict[str, tuple[PodInfo, NodeInfo]] = {}
         """Placed pods that say anything about other pods."""
         self.anti_affinity_pods: dict[str, tuple[PodInfo, NodeInfo]] = {}
@@ -62,7 +64,7 @@ class ClusterState:
             for pod in info.pods.values():
                 self._index(pod, info)
         elif info.obj is not node:
-            info.set(node)
+            info.update(node)
 
     def remove_node(self, name: str) -> None:
         """Forget a node; pods that are still bound to it are kept for its return."""
@@ -83,9 +85,17 @@ class ClusterState:
             return pod
         key = pod_key(pod)
         found = self._parsed.get(key)
-        if found is None or found.pod is not pod:
+        if found is None:
             found = self._parsed[key] = PodInfo.parse(pod)
+        elif found.pod is not pod:
+            found = self._parsed[key] = found.updated(pod)
         return found
+
+    def known(self, pod: Obj | PodInfo | str) -> PodInfo | None:
+        """The latest version of a pod that was seen here, by itself or by its key."""
+        if isinstance(pod, str):
+            return self._parsed.get(pod)
+        return self._parsed.get(pod.key if isinstance(pod, PodInfo) else pod_key(pod))
 
     def set_pod(self, pod: Obj) -> None:
         """Add a pod, or take over its new version.
@@ -224,8 +234,15 @@ class ClusterState:
         node = self.nodes.get(name) or self._absent.get(name)
         if node is None:
             node = self._absent[name] = NodeInfo(name)
-        if self._where.get(pod.key) is node and node.pods[pod.key] is pod:
-            return
+        if self._where.get(pod.key) is node:
+            known = node.pods[pod.key]
+            if known is pod:
+                return
+            if known.counts_as(pod):
+                node.pods[pod.key] = pod
+                if name in self.nodes:
+                    self._index(pod, node)
+                return
         # A node that only this pod kept in mind must not be dropped between the two steps.
         self._take(pod.key, keep=node)
         node.add(pod)
@@ -237,12 +254,38 @@ class ClusterState:
         node = self._where.pop(key, None)
         if node is None:
             return
-        node.remove(node.pods[key])
+        pod = node.pods[key]
+        node.remove(pod)
         self._unindex(key)
+        for use in pod.claims:
+            claim = f"{pod.namespace}/{use.name}"
+            if users := self.storage.users.get(claim):
+                users.discard(key)
+                if not users:
+                    del self.storage.users[claim]
         if not node.pods and node is not keep:
             self._absent.pop(node.name, None)
 
+    @contextmanager
+    def without(self, pods: Iterable[PodInfo]) -> Iterator[None]:
+        """See the cluster as if these placed pods were gone; at the end they are back."""
+        places = [(pod, node) for pod in pods if (node := self._where.get(pod.key)) is not None]
+        assumed = {pod.key for pod, _ in places} & self._assumed
+        for pod, node in places:
+            self._take(pod.key, keep=node)
+        try:
+            yield
+        finally:
+            for pod, node in places:
+                if pod.key not in self._where:
+                    self._put(pod, node.name)
+            self._assumed |= assumed
+
     def _index(self, pod: PodInfo, node: NodeInfo) -> None:
+        if pod.claims:
+            for use in pod.claims:
+                key = f"{pod.namespace}/{use.name}"
+                self.storage.users.setdefault(key, set()).add(pod.key)
         if pod.has_affinity:
             self.affinity_pods[pod.key] = (pod, node)
             if pod.anti_affinity:

@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from corral.cluster.workloads.deployment.steps import Answer, Verdict
 from corral.cluster.workloads.statefulset.sync import (
     Create,
     Delete,
-    Emit,
     Pass,
     Step,
+    Together,
     Update,
     WriteStatus,
     claim_pods,
     sync_stateful_set,
 )
+from corral.cluster.workloads.steps import Answer, Emit, Verdict
 
 __all__ = [
     "Answer",
@@ -22,6 +22,7 @@ __all__ = [
     "Emit",
     "Pass",
     "Step",
+    "Together",
     "Update",
     "Verdict",
     "WriteStatus",

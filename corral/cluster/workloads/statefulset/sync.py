@@ -13,8 +13,6 @@ from typing import TypeAlias
 
 from corral.cluster.workloads import revisions as history
 from corral.cluster.workloads.deployment.replicaset import is_available, next_availability
-from corral.cluster.workloads.deployment.steps import Answer, Failed, Verdict
-from corral.cluster.workloads.job.steps import Event
 from corral.cluster.workloads.pods import (
     Claims,
     claim,
@@ -25,14 +23,16 @@ from corral.cluster.workloads.pods import (
     phase,
 )
 from corral.cluster.workloads.statefulset import identity as ids
+from corral.cluster.workloads.steps import Answer, Emit, Event, Failed, Verdict
 from corral.kube.types import Obj
 
 __all__ = [
     "Create",
     "Delete",
-    "Emit",
+    "Part",
     "Pass",
     "Step",
+    "Together",
     "Update",
     "WriteStatus",
     "claim_pods",
@@ -73,15 +73,18 @@ class WriteStatus:
 
 
 @dataclass(frozen=True, slots=True)
-class Emit:
-    """Only say this."""
+class Together:
+    """Go on with these side by side, in slow-start batches; answer with the first failure.
 
-    events: tuple[Event, ...]
+    Each is a generator of steps that has begun, and the step it has asked for; it raises Failed.
+    """
+
+    parts: tuple[tuple[Step, Part], ...]
 
 
-Step: TypeAlias = Create | Update | Delete | WriteStatus | Emit
+Step: TypeAlias = "Create | Update | Delete | WriteStatus | Emit | Together"
+Part: TypeAlias = Generator[Step, Answer, bool]
 Pass: TypeAlias = Generator[Step, Answer, Verdict]
-_Part: TypeAlias = Generator[Step, Answer, bool]
 
 
 def claim_pods(stateful_set: Obj, pods: Iterable[Obj]) -> Claims:
@@ -252,23 +255,40 @@ def _versioned(sync: _Sync, number: int) -> Obj:
 
 def _reconcile(sync: _Sync) -> Generator[Step, Answer, None]:
     unhealthy = [p for p in [*sync.replicas, *reversed(sync.condemned)] if sync.unavailable(p)]
-    for pod in sync.replicas:
-        stop = yield from _settle_replica(sync, pod)
-        if stop and sync.ordered:
-            return
+    first = unhealthy[0] if unhealthy else None
+    if (yield from _each(sync, (_settle_replica(sync, pod) for pod in sync.replicas))):
+        return
     for pod in sync.condemned:
         yield from _fix_claims(sync, pod)
-    for pod in sync.condemned:
-        first = unhealthy[0] if unhealthy else None
-        stop = yield from _settle_condemned(sync, pod, first)
-        if stop and sync.ordered:
-            return
+    if (yield from _each(sync, (_settle_condemned(sync, pod, first) for pod in sync.condemned))):
+        return
     strategy = (sync.set["spec"].get("updateStrategy") or {}).get("type", "RollingUpdate")
     if strategy == "RollingUpdate":
         yield from _roll(sync)
 
 
-def _settle_replica(sync: _Sync, pod: Obj) -> _Part:
+def _each(sync: _Sync, parts: Iterable[Part]) -> Part:
+    """One after the other until one says that the rest has to wait; or all side by side."""
+    if sync.ordered:
+        for part in parts:
+            if (yield from part):
+                return True
+        return False
+    busy = [begun for begun in map(_begin, parts) if begun is not None]
+    if busy:
+        answer = yield Together(tuple(busy))
+        if answer.error is not None:
+            raise Failed(answer.error)
+    return False
+
+
+def _begin(part: Part) -> tuple[Step, Part] | None:
+    """The first step of a part; None for one that has nothing to do."""
+    step = next(part, None)
+    return None if step is None else (step, part)
+
+
+def _settle_replica(sync: _Sync, pod: Obj) -> Part:
     """True when the pods after this one have to wait for it."""
     if is_terminal(pod):
         if not is_deleting(pod):
@@ -366,7 +386,7 @@ def _delete(sync: _Sync, pod: Obj) -> Generator[Step, Answer, None]:
         raise Failed(answer.error)
 
 
-def _settle_condemned(sync: _Sync, pod: Obj, first_unhealthy: Obj | None) -> _Part:
+def _settle_condemned(sync: _Sync, pod: Obj, first_unhealthy: Obj | None) -> Part:
     if is_deleting(pod):
         return True
     healthy = phase(pod) == "Running" and sync.available(pod)
@@ -434,7 +454,7 @@ def _status(sync: _Sync) -> Obj | None:
     return None if new == old else new
 
 
-def _trim(sync: _Sync, known: list[Obj]) -> _Part:
+def _trim(sync: _Sync, known: list[Obj]) -> Part:
     live = {ids.pod_revision(pod) for pod in sync.pods}
     live |= {sync.current["metadata"]["name"], sync.update_name}
     limit = sync.set["spec"].get("revisionHistoryLimit", 10)

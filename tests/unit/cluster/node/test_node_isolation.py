@@ -10,8 +10,7 @@ from typing import Any
 
 import pytest
 
-from corral.cluster.node import groups, networks
-from corral.cluster.node.addresses import AddressPool, NoAddress, hosts_file, write_in_place
+from corral.cluster.node import groups
 from corral.cluster.node.containers import Container, ContainerSpec, Engine, Mount
 from corral.cluster.node.groups import Groups, Limits
 from corral.cluster.node.isolation import (
@@ -20,8 +19,12 @@ from corral.cluster.node.isolation import (
     Mode,
     Sandbox,
     rewrite,
-    sandboxes_of,
 )
+from corral.cluster.node.network import hosts
+from corral.cluster.node.network.addresses import POD_NETWORK
+from corral.cluster.node.network.directory import Record
+from corral.cluster.node.network.gateway import Gateway
+from corral.cluster.node.network.holding import Keeper
 from corral.cluster.node.resources import usage_of
 from tests.unit.cluster.node.node_waiting import exists, until
 
@@ -71,21 +74,29 @@ def test_rewrite(text: str, result: str) -> None:
 
 
 class Node:
-    """An isolation with addresses, and a bridge in a network namespace of the test's own."""
+    """An isolation with addresses, and a gateway of the test's own."""
 
     def __init__(self, isolation: Isolation, engine: Engine, folder: Path) -> None:
         self.isolation, self.engine, self.folder = isolation, engine, folder
-        network = "10.123.0.0/24" if isolation.mode == "root" else "127.77.1.0/24"
-        self.pool = AddressPool(network)
-        self.opened: list[Sandbox] = []
+        self.gateway: Gateway | None = None
+        self.count = 1
+        if isolation.mode == "root":
+            keeper = Keeper(folder / "keeper")
+            keeper.open()
+            self.gateway = Gateway(folder / "machine" / "cluster", keeper, network=POD_NETWORK)
+            self.gateway.open()
 
     async def pod(self, name: str) -> Sandbox:
-        address = self.pool.assign(name)
-        hosts = self.folder / f"{name}.hosts"
-        write_in_place(hosts, hosts_file(address, name))
-        sandbox = await self.isolation.open(name, address, hostname=name, hosts=str(hosts))
-        self.opened.append(sandbox)
-        return sandbox
+        self.count += 1
+        address = f"10.88.0.{self.count}" if self.gateway else f"127.77.1.{self.count}"
+        path = self.folder / f"{name}.hosts"
+        path.write_text(hosts.header(address, name))
+        network = self.gateway.attach(name, address) if self.gateway else ""
+        return Sandbox(uid=name, address=address, hostname=name, hosts=str(path), network=network)
+
+    def close(self) -> None:
+        if self.gateway:
+            self.gateway.close(remove=True)
 
     async def run(self, sandbox: Sandbox, code: str, **more: Any) -> Container:
         name = more.pop("id", f"{sandbox.uid}-{len(list(self.engine._root.iterdir()))}")
@@ -115,20 +126,12 @@ async def node(
     mode: Mode = request.param
     if RANK[capabilities.mode] < RANK[mode]:
         pytest.skip(f"this machine lets us have no more than mode {capabilities.mode}")
-    bridge = outer = None
-    if mode == "root":
-        outer = await engine.start(ContainerSpec(id="outer", argv=None, unshare=["net"]))
-        assert outer.state.running, outer.state
-        namespace = f"/proc/{outer.state.shim}/ns/net"
-        bridge = networks.Bridge("corralt0", "10.123.0.0/24", namespace=namespace)
-        await bridge.open()
-        await bridge.open()
     before = mounts_now()
-    node = Node(Isolation(mode, engine, bridge=bridge), engine, tmp_path)
+    node = Node(Isolation(mode), engine, tmp_path)
     yield node
     for container in await engine.adopt():
-        if container.labels or container is not outer:
-            await container.kill()
+        await container.kill()
+    node.close()
     assert mounts_now() == before, "nothing may be mounted outside the containers"
 
 
@@ -202,8 +205,9 @@ async def test_hosts_file_follows(node: Node) -> None:
     sandbox = await node.pod("early")
     code = f"import time\nwhile 'late' not in {path}.read(): time.sleep(0.01)\nprint('seen')"
     container = await node.run(sandbox, code)
-    text = hosts_file(sandbox.address, "early", names={"127.9.9.9": ["late", "late.svc.ns"]})
-    write_in_place(Path(sandbox.hosts), text)
+    file = hosts.HostsFile(Path(sandbox.hosts), hosts.header(sandbox.address, "early"))
+    late = Record("ns", "late", "127.9.9.9")
+    file.write(hosts.NamesBlock("ns", "cluster.local", [late]))
     assert await finished(container) == "seen"
 
 
@@ -245,19 +249,6 @@ async def test_commands_see_the_same(node: Node, tmp_path: Path) -> None:
     assert await (await container.exec(["cat", path])).collect() == (0, b"x")
 
 
-async def test_adoption_of_sandboxes(node: Node) -> None:
-    sandbox = await node.pod("p")
-    container = await node.run(sandbox, "import time; time.sleep(600)", labels={"pod": "p"})
-    holders = sandboxes_of(await node.engine.adopt())
-    assert set(holders) == ({"p"} if node.isolation.mode == "root" else set())
-    again = node.isolation.adopt(
-        holders.get("p"), "p", sandbox.address, hostname="p", hosts=sandbox.hosts
-    )
-    await container.kill()
-    await again.close()
-    assert not (node.engine._root / "p.sandbox").exists()
-
-
 async def test_terminal_message_in_a_system_folder(node: Node, tmp_path: Path) -> None:
     """/dev has to be shown anew for it, and still works."""
     message = tmp_path / "message"
@@ -283,11 +274,6 @@ async def test_what_cannot_be_mounted(node: Node, tmp_path: Path) -> None:
     mounts = [Mount(source=str(tmp_path / "none"), target="/corral-data")]
     container = await node.run(await node.pod("p"), "", mounts=mounts)
     assert "No such file or directory" in container.state.error
-
-
-def test_root_needs_a_bridge(tmp_path: Path) -> None:
-    with pytest.raises(ValueError, match="need a bridge"):
-        Isolation("root", Engine(tmp_path / "c"))
 
 
 # -- control groups --------------------------------------------------------------------------------
@@ -346,37 +332,3 @@ def test_version_two_files(tmp_path: Path) -> None:
     assert written == {
         "memory.max": "1000", "memory.swap.max": "0", "cpu.max": "25000 100000", "cpu.weight": "39",
     }  # fmt: skip
-
-
-# -- addresses -------------------------------------------------------------------------------------
-
-
-def test_addresses() -> None:
-    pool = AddressPool("127.9.0.0/29")
-    pool.restore("old", "127.9.0.3")
-    assert [pool.assign(name) for name in ("a", "b", "a")] == [
-        "127.9.0.2",
-        "127.9.0.4",
-        "127.9.0.2",
-    ]
-    pool.release("a")
-    assert [pool.assign(name) for name in ("c", "d")] == ["127.9.0.5", "127.9.0.6"]
-    assert pool.assign("e") == "127.9.0.2"
-    with pytest.raises(NoAddress):
-        pool.assign("f")
-
-
-def test_hosts_file_text() -> None:
-    aliases = [{"ip": "1.2.3.4", "hostnames": ["x", "y"]}]
-    text = hosts_file("127.0.0.9", "p", domain="s.ns.svc.cluster.local", aliases=aliases)
-    assert text.startswith("# Kubernetes-managed hosts file.\n127.0.0.1\tlocalhost\n")
-    assert "127.0.0.9\tp.s.ns.svc.cluster.local\tp\n" in text
-    assert text.endswith("# Entries added by HostAliases.\n1.2.3.4\tx\ty\n")
-
-
-def test_write_in_place(tmp_path: Path) -> None:
-    path = tmp_path / "hosts"
-    write_in_place(path, "one\ntwo\n")
-    inode = path.stat().st_ino
-    write_in_place(path, "three\n")
-    assert (path.read_text(), path.stat().st_ino) == ("three\n", inode)

@@ -11,6 +11,7 @@ from corral.cluster.apiserver.builtin.validation.fields import Errors, invalid_v
 from corral.cluster.apiserver.errors import show
 
 __all__ = [
+    "LOOPBACK_REFUSED",
     "Address",
     "Network",
     "check_cidr",
@@ -23,6 +24,8 @@ __all__ = [
     "parse_cidr",
     "parse_ip",
 ]
+
+LOOPBACK_REFUSED = "may not be in the loopback range (127.0.0.0/8, ::1/128)"
 
 Address: TypeAlias = ipaddress.IPv4Address | ipaddress.IPv6Address
 Network: TypeAlias = ipaddress.IPv4Network | ipaddress.IPv6Network
@@ -130,8 +133,7 @@ def check_endpoint_ip(errs: Errors, text: str, path: str) -> None:
     if found.is_unspecified:
         errs.append(invalid_value(path, text, f"may not be unspecified ({text})"))
     if found.is_loopback:
-        why = "may not be in the loopback range (127.0.0.0/8, ::1/128)"
-        errs.append(invalid_value(path, text, why))
+        errs.append(invalid_value(path, text, LOOPBACK_REFUSED))
     if found.is_link_local:
         why = "may not be in the link-local range (169.254.0.0/16, fe80::/10)"
         errs.append(invalid_value(path, text, why))

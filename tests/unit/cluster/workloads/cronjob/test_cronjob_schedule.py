@@ -6,7 +6,7 @@ from datetime import datetime
 
 import pytest
 
-from corral.cluster.workloads.cronjob.schedule import ScheduleError, parse
+from corral.kube.cron import ScheduleError, parse
 
 NY = "America/New_York"
 
@@ -84,9 +84,16 @@ def test_never(spec: str) -> None:
         ("x * * * *", 'failed to parse int from x: strconv.Atoi: parsing "x": invalid syntax'),
         ("@never", "unrecognized descriptor: @never"),
         ("@every x", 'failed to parse duration @every x: time: invalid duration "x"'),
-        ("TZ=Nowhere/Land * * * * *", "unknown time zone Nowhere/Land"),
+        ("@every", "unrecognized descriptor: @every"),
+        ("", "empty spec string"),
+        ("-1 * * * *", 'failed to parse int from : strconv.Atoi: parsing "": invalid syntax'),
+        ("1/-2 * * * *", "negative number (-2) not allowed: -2"),
+        ("TZ=Nowhere/Land * * * * *",
+         "provided bad location Nowhere/Land: unknown time zone Nowhere/Land"),
+        ("TZ=0", "invalid schedule format: runtime error: slice bounds out of range [3:-1]"),
+        ("CRON_TZ=0", "invalid schedule format: runtime error: slice bounds out of range [8:-1]"),
     ],
-)
+)  # fmt: skip
 def test_unreadable(spec: str, why: str) -> None:
     with pytest.raises(ScheduleError) as caught:
         parse(spec)

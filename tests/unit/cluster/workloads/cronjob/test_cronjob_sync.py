@@ -11,6 +11,7 @@ from corral.cluster.workloads.cronjob import (
     Answer,
     CreateJob,
     DeleteJob,
+    Emit,
     LookUpJob,
     ScheduleError,
     WriteStatus,
@@ -69,6 +70,7 @@ class Ran:
         self.deleted: list[str] = []
         self.looked: list[str] = []
         self.status: Obj | None = None
+        self.reasons: list[str] = []
         passing = sync_cron_job(subject, jobs, now=now)
         answer: Answer | None = None
         while True:
@@ -78,7 +80,6 @@ class Ran:
                 self.verdict = stop.value
                 break
             answer = self.answer(step, answers)
-        self.reasons = [e.reason for e in self.verdict.events]
 
     def answer(self, step: Any, answers: Any) -> Answer:
         match step:
@@ -94,6 +95,8 @@ class Ran:
                 if "delete_error" in answers:
                     return Answer(error=answers["delete_error"])
                 self.deleted.append(name)
+            case Emit(events):
+                self.reasons += [event.reason for event in events]
             case WriteStatus(status):
                 self.status = status
                 return Answer(error=answers.get("status_error"))

@@ -13,6 +13,7 @@ from corral.cluster.workloads.statefulset import (
     Create,
     Delete,
     Emit,
+    Together,
     Update,
     WriteStatus,
     claim_pods,
@@ -25,6 +26,7 @@ from corral.cluster.workloads.statefulset.identity import (
     owners_are_right,
     parent_name,
 )
+from corral.cluster.workloads.steps import Failed
 from corral.kube.types import Obj
 
 NOW = datetime(2026, 3, 4, 12, 0, 0, tzinfo=UTC)
@@ -77,6 +79,17 @@ class World:
                 return stop.value
             answer = self.answer(step)
 
+    def together(self, parts: Any) -> Answer:
+        for step, part in parts:
+            try:
+                while True:
+                    step = part.send(self.answer(step))
+            except StopIteration:
+                continue
+            except Failed as failure:
+                return Answer(error=str(failure))
+        return Answer()
+
     def store(self, body: Obj) -> dict[str, Obj]:
         return {"Pod": self.pods, "ControllerRevision": self.revisions}.get(
             body.get("kind", "Pod"), self.claims
@@ -90,6 +103,8 @@ class World:
             case Emit(events):
                 self.events += [e.reason for e in events]
                 return Answer()
+            case Together(parts):
+                return self.together(parts)
             case Delete(_, obj):
                 name = obj["metadata"]["name"]
                 (self.pods if name in self.pods else self.revisions).pop(name)

@@ -1,11 +1,13 @@
 """Cron schedules: five fields, descriptors, ``@every``, time zones; and the next time of one.
 
+What cannot be read is refused in the words that clients of Kubernetes know.
 Times skipped by a change to summer time do not occur; times that occur twice in the change back
 occur twice. With both a day of the month and a day of the week given, either is enough.
 """
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -14,7 +16,15 @@ from functools import lru_cache
 from typing import Final, Protocol
 from zoneinfo import ZoneInfo
 
-__all__ = ["FieldSchedule", "IntervalSchedule", "Schedule", "ScheduleError", "parse", "zone"]
+__all__ = [
+    "FieldSchedule",
+    "IntervalSchedule",
+    "Schedule",
+    "ScheduleError",
+    "known_zone",
+    "parse",
+    "zone",
+]
 
 _MONTHS = {
     name: i + 1 for i, name in enumerate("jan feb mar apr may jun jul aug sep oct nov dec".split())
@@ -39,8 +49,9 @@ _DESCRIPTORS: Final = {
 }
 _YEARS_AHEAD: Final = 5
 """A schedule with no time in so many years has none."""
-_DURATION = re.compile(r"(?:(?:\d+\.?\d*|\.\d+)(?:ns|us|µs|μs|ms|s|m|h))+").fullmatch
+_DURATION = re.compile(r"[-+]?(?:0|(?:(?:\d+\.?\d*|\.\d+)(?:ns|us|µs|μs|ms|s|m|h))+)").fullmatch
 _DURATION_PART = re.compile(r"(\d+\.?\d*|\.\d+)(ns|us|µs|μs|ms|s|m|h)").findall
+_NUMBER = re.compile(r"[+-]?[0-9]+").fullmatch
 _UNIT_SECONDS: Final = {
     "ns": 1e-9,
     "us": 1e-6,
@@ -135,11 +146,11 @@ def parse(text: str, zone_name: str | None = None) -> Schedule:
     Raises:
         ScheduleError: The text or a time zone cannot be read.
     """
+    if not text:
+        raise ScheduleError("empty spec string")
     where: tzinfo = UTC
     if text.startswith(("TZ=", "CRON_TZ=")):
-        head, _, text = text.partition(" ")
-        where = zone(head.partition("=")[2])
-        text = text.strip()
+        where, text = _split_zone(text)
     elif zone_name:
         where = zone(zone_name)
     if text.startswith("@every "):
@@ -149,6 +160,19 @@ def parse(text: str, zone_name: str | None = None) -> Schedule:
             raise ScheduleError(f"unrecognized descriptor: {text}")
         text = _DESCRIPTORS[text]
     return _from_fields(text.split(), where)
+
+
+def _split_zone(text: str) -> tuple[tzinfo, str]:
+    head, space, rest = text.partition(" ")
+    equals = text.index("=") + 1
+    if not space:
+        why = f"runtime error: slice bounds out of range [{equals}:-1]"
+        raise ScheduleError(f"invalid schedule format: {why}")
+    name = head[equals:]
+    try:
+        return zone(name), rest.strip()
+    except ScheduleError as err:
+        raise ScheduleError(f"provided bad location {name}: {err}") from err
 
 
 @lru_cache(maxsize=256)
@@ -166,13 +190,23 @@ def zone(name: str) -> tzinfo:
         raise ScheduleError(f"unknown time zone {name}") from err
 
 
+def known_zone(name: str) -> bool:
+    """Whether there is a time zone of that name."""
+    try:
+        zone(name)
+    except ScheduleError:
+        return False
+    return True
+
+
 def _interval(text: str) -> timedelta:
     duration = text.removeprefix("@every ")
     if not _DURATION(duration):
-        why = f'time: invalid duration "{duration}"'
+        why = f"time: invalid duration {_quoted(duration)}"
         raise ScheduleError(f"failed to parse duration {text}: {why}")
     seconds = sum(float(n) * _UNIT_SECONDS[unit] for n, unit in _DURATION_PART(duration))
-    return timedelta(seconds=max(1, int(seconds)))
+    # Shorter than a second, or back in time: once a second is all there is.
+    return timedelta(seconds=1 if duration.startswith("-") else max(1, int(seconds)))
 
 
 def _from_fields(fields: list[str], where: tzinfo) -> FieldSchedule:
@@ -193,22 +227,22 @@ def _from_fields(fields: list[str], where: tzinfo) -> FieldSchedule:
 
 def _range(expr: str, low: int, high: int, names: Mapping[str, int]) -> tuple[range, bool]:
     """The values of one part of a field, and whether it is a star (``*/2`` is not)."""
-    span, slash, step_text = expr.partition("/")
-    if "/" in step_text:
-        raise ScheduleError(f"too many slashes: {expr}")
+    span, *steps = expr.split("/")
     ends = span.split("-")
     star = ends[0] in ("*", "?")
     if star:
         start, end = low, high
     else:
-        if len(ends) > 2:
-            raise ScheduleError(f"too many hyphens: {expr}")
         start = end = _value(ends[0], names)
         if len(ends) == 2:
             end = _value(ends[1], names)
-        elif slash:
-            end = high
-    step = _value(step_text, _NO_NAMES) if slash else 1
+        elif len(ends) > 2:
+            raise ScheduleError(f"too many hyphens: {expr}")
+    if len(steps) > 1:
+        raise ScheduleError(f"too many slashes: {expr}")
+    step = _value(steps[0], _NO_NAMES) if steps else 1
+    if steps and len(ends) == 1:
+        end = high
     _check(expr, start, end, step=step, low=low, high=high)
     return range(start, end + 1, step), star and step == 1
 
@@ -228,7 +262,14 @@ def _value(text: str, names: Mapping[str, int]) -> int:
     named = names.get(text.lower())
     if named is not None:
         return named
-    if not (text.isascii() and text.isdecimal()):
-        why = f'strconv.Atoi: parsing "{text}": invalid syntax'
+    if not _NUMBER(text):
+        why = f"strconv.Atoi: parsing {_quoted(text)}: invalid syntax"
         raise ScheduleError(f"failed to parse int from {text}: {why}")
-    return int(text)
+    number = int(text)
+    if number < 0:
+        raise ScheduleError(f"negative number ({number}) not allowed: {text}")
+    return number
+
+
+def _quoted(text: str) -> str:
+    return json.dumps(text, ensure_ascii=False)

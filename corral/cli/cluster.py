@@ -1,0 +1,321 @@
+"""``corral up``, ``corral down`` and the parts alone."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+import os
+import socket
+import sys
+from collections.abc import Callable, Coroutine
+from enum import StrEnum
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+if TYPE_CHECKING:
+    from corral.cluster.node.images import ImageMap
+    from corral.cluster.node.isolation import Mode
+    from corral.cluster.node.resources import Gpu
+
+DEFAULT_DIR = Path("~/.corral")
+
+
+class Isolation(StrEnum):
+    """How far pods are kept apart."""
+
+    auto = "auto"
+    root = "root"
+    user = "user"
+    plain = "plain"
+
+
+DataDir = Annotated[Path, typer.Option(help="Folder of everything the cluster keeps.")]
+Port = Annotated[int, typer.Option(help="Port to listen on; 0 takes a free one.")]
+Host = Annotated[str, typer.Option(help="Address to listen on.")]
+Verbose = Annotated[bool, typer.Option("--verbose", "-v", help="Log more.")]
+Tokens = Annotated[
+    Path | None, typer.Option(help='Static tokens, one a line: token,user,uid,"groups".')
+]
+Kubeconfig = Annotated[
+    Path | None, typer.Option(help="Cluster to work for; else KUBECONFIG, else ~/.kube/config.")
+]
+Isolated = Annotated[
+    Isolation,
+    typer.Option(help="Namespaces for pods: of root, of users, or none; auto takes the best."),
+]
+Images = Annotated[
+    Path | None,
+    typer.Option(help="Image map, JSON or YAML: what images mean on this machine."),
+]
+Gpus = Annotated[
+    str, typer.Option(help="auto, none, or a file with a list of devices (JSON or YAML).")
+]
+
+
+def up(
+    data_dir: DataDir = DEFAULT_DIR,
+    port: Port = 6443,
+    nodes: Annotated[int, typer.Option(min=1, max=64, help="How many nodes.")] = 1,
+    detach: Annotated[bool, typer.Option("--detach", "-d", help="Return once it serves.")] = False,
+    host: Host = "127.0.0.1",
+    isolation: Isolated = Isolation.auto,
+    images: Images = None,
+    gpus: Gpus = "auto",
+    token_file: Tokens = None,
+    verbose: Verbose = False,
+) -> None:
+    """Run a whole cluster on this machine, until Ctrl-C or `corral down`."""
+    from corral.cluster.up.cluster import Settings
+    from corral.cluster.up.cluster import up as run
+    from corral.cluster.up.folder import DataFolder, FolderError
+    from corral.cluster.up.supervisor import PartFailed
+
+    settings = Settings(
+        folder=DataFolder(data_dir.expanduser().absolute()),
+        host=host,
+        port=port,
+        nodes=nodes,
+        isolation=_mode(isolation),
+        images=_image_map(images),
+        gpus=_gpus(gpus),
+        token_file=token_file,
+        verbose=verbose,
+    )
+    tell = _detach(settings.folder) if detach else _foreground
+    try:
+        run(settings, ready=lambda path: tell(_ready_line(path), 0), say=_complain)
+    except (FolderError, PartFailed) as err:
+        tell(f"corral: {err}", 1)
+        raise typer.Exit(1) from err
+
+
+def _ready_line(kubeconfig: Path) -> str:
+    return f"corral is ready: KUBECONFIG={kubeconfig} dashboard=none"
+
+
+def _complain(text: str) -> None:
+    print(f"corral: {text}", file=sys.stderr, flush=True)
+
+
+def _foreground(line: str, code: int) -> None:
+    print(line, file=sys.stderr if code else sys.stdout, flush=True)
+
+
+def _detach(folder: Any) -> Callable[[str, int], None]:
+    """Go on in a process of its own; this one returns what that one tells, and ends."""
+    told, tell = os.pipe()
+    if os.fork():
+        os.close(tell)
+        with os.fdopen(told, "rb") as file:
+            said = file.read()
+        code, _, line = said.decode().partition(" ")
+        if not line:
+            _foreground(f"corral: the cluster did not start: see {folder.path / 'logs'}", 1)
+            raise typer.Exit(1)
+        _foreground(line, int(code))
+        raise typer.Exit(int(code))
+    os.close(told)
+    os.setsid()
+    _to_log(folder.log("corral"))
+
+    def answer(line: str, code: int) -> None:
+        os.write(tell, f"{code} {line}".encode())
+        os.close(tell)
+
+    return answer
+
+
+def _to_log(path: Path) -> None:
+    nothing = os.open(os.devnull, os.O_RDWR)
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        out = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
+    except OSError:
+        out = os.dup(nothing)  # what is wrong with the folder is told when it is taken
+    sys.stdout.flush()
+    sys.stderr.flush()
+    for number, fd in enumerate((nothing, out, out)):
+        os.dup2(fd, number)
+
+
+def down(
+    data_dir: DataDir = DEFAULT_DIR,
+    timeout: Annotated[float, typer.Option(help="Seconds to wait for its end.")] = 120.0,
+) -> None:
+    """Stop the cluster on a data folder; `corral up` on it goes on where it was."""
+    from corral.cluster.up.cluster import NotStopped
+    from corral.cluster.up.cluster import down as stop
+    from corral.cluster.up.folder import DataFolder
+
+    folder = DataFolder(data_dir.expanduser().absolute())
+    try:
+        was_running = stop(folder, timeout=timeout)
+    except (NotStopped, PermissionError) as err:
+        _complain(str(err))
+        raise typer.Exit(1) from err
+    print("corral is down" if was_running else f"no cluster is running on {folder.path}")
+
+
+# -- the parts alone -------------------------------------------------------------------------------
+
+
+def apiserver(
+    data_dir: DataDir = DEFAULT_DIR,
+    port: Port = 6443,
+    host: Host = "127.0.0.1",
+    token_file: Tokens = None,
+    verbose: Verbose = False,
+) -> None:
+    """Serve the Kubernetes API from one process and one folder."""
+    from corral.cluster.up import parts
+    from corral.cluster.up.folder import DataFolder
+
+    settings = parts.ServerSettings(
+        DataFolder(data_dir.expanduser().absolute()), host, port, token_file=token_file
+    )
+
+    def ready(facts: dict[str, Any]) -> None:
+        where = f"https://{host}:{facts['port']} KUBECONFIG={facts['kubeconfig']}"
+        print(f"corral apiserver is ready: {where}", flush=True)
+
+    _run(parts.apiserver(settings, ready), verbose=verbose)
+
+
+def workloads(
+    kubeconfig: Kubeconfig = None,
+    controllers: Annotated[
+        str, typer.Option(help="Which ones, by name with commas between; else all.")
+    ] = "",
+    claims_dir: Annotated[
+        Path | None, typer.Option(help="Folder for volume claims; without it none are made.")
+    ] = None,
+    verbose: Verbose = False,
+) -> None:
+    """Run the workload controllers (what kube-controller-manager is to a real cluster)."""
+    from corral.cluster.up import parts
+
+    names = [name.strip() for name in controllers.split(",") if name.strip()] or None
+    run = parts.workloads(kubeconfig, _said("workloads"), names=names, claims=claims_dir)
+    _run(run, verbose=verbose)
+
+
+def scheduler(
+    kubeconfig: Kubeconfig = None,
+    name: Annotated[
+        str, typer.Option(help="The schedulerName of the pods to place.")
+    ] = "default-scheduler",
+    verbose: Verbose = False,
+) -> None:
+    """Run the scheduler."""
+    from corral.cluster.up import parts
+
+    _run(parts.scheduler(kubeconfig, _said("scheduler"), name=name), verbose=verbose)
+
+
+def node(
+    kubeconfig: Kubeconfig = None,
+    name: Annotated[str, typer.Option(help="The node's name; else this machine's.")] = "",
+    data_dir: DataDir = Path("~/.corral-node"),
+    port: Annotated[int, typer.Option(help="Port of the node's own API; 0 takes one.")] = 0,
+    address: Annotated[str, typer.Option(help="The node's address.")] = "127.0.0.1",
+    isolation: Isolated = Isolation.auto,
+    images: Images = None,
+    gpus: Gpus = "auto",
+    client_ca: Annotated[
+        Path | None, typer.Option(help="CA of the API server's client certificate.")
+    ] = None,
+    keep_pods: Annotated[
+        bool, typer.Option("--keep-pods", help="Leave pods running when the agent stops.")
+    ] = False,
+    verbose: Verbose = False,
+) -> None:
+    """Run this machine as a node of a cluster: pods become processes."""
+    from corral.cluster.node.agent import AgentConfig
+    from corral.cluster.node.images import ImageMap
+    from corral.cluster.up import parts
+
+    config = AgentConfig(
+        name=name or socket.gethostname().lower(),
+        data_dir=data_dir.expanduser().absolute(),
+        isolation=_mode(isolation),
+        address=address,
+        port=port,
+        images=_image_map(images) or ImageMap(),
+        gpus=_gpus(gpus),
+        client_ca_file=client_ca,
+    )
+    _run(
+        parts.node(kubeconfig, config, _said(f"node {config.name}"), keep_pods=keep_pods),
+        verbose=verbose,
+    )
+
+
+def _said(what: str) -> Callable[[dict[str, Any]], None]:
+    return lambda facts: print(f"corral {what} is ready", flush=True)
+
+
+def _run(part: Coroutine[Any, Any, None], *, verbose: bool) -> None:
+    from corral.cluster.up.supervisor import Expected
+
+    logging.basicConfig(
+        level=logging.DEBUG if verbose else logging.WARNING,
+        format="%(asctime)s %(levelname)s %(name)s: %(message)s",
+    )
+    try:
+        asyncio.run(part)
+    except Expected as err:
+        _complain(str(err))
+        raise typer.Exit(1) from err
+
+
+# -- options ---------------------------------------------------------------------------------------
+
+
+def _mode(isolation: Isolation) -> Mode | None:
+    modes: dict[Isolation, Mode] = {
+        Isolation.root: "root",
+        Isolation.user: "user",
+        Isolation.plain: "plain",
+    }
+    return modes.get(isolation)
+
+
+def _load(path: Path, what: str) -> Any:
+    import yaml
+
+    try:
+        return yaml.safe_load(path.read_text())
+    except OSError as err:
+        raise typer.BadParameter(f"{what}: cannot read {path}: {err.strerror}") from err
+    except yaml.YAMLError as err:
+        raise typer.BadParameter(f"{what}: {path} is not YAML: {err}") from err
+
+
+def _image_map(path: Path | None) -> ImageMap | None:
+    """The entries of the file, before those that every node has."""
+    from corral.cluster.node.images import DEFAULT, Image, ImageMap
+
+    if path is None:
+        return None
+    try:
+        entries = [Image.from_dict(entry) for entry in _load(path, "image map") or ()]
+    except (TypeError, AttributeError, ValueError) as err:
+        raise typer.BadParameter(f"image map {path}: {err}") from err
+    return ImageMap([*entries, *DEFAULT])
+
+
+def _gpus(text: str) -> tuple[Gpu, ...] | None:
+    from corral.cluster.node.resources import Gpu
+
+    if text == "auto":
+        return None
+    if text == "none":
+        return ()
+    try:
+        return tuple(Gpu(**entry) for entry in _load(Path(text), "devices"))
+    except TypeError as err:
+        example = json.dumps([{"index": "0", "model": "NVIDIA H200", "memory_mib": 143771}])
+        raise typer.BadParameter(f"devices {text}: expected a list like {example}") from err

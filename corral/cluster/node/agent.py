@@ -1,0 +1,283 @@
+"""The node agent: pods that are bound to its node run as real processes.
+
+``start`` returns when the Node is registered and ready, containers of earlier agents are taken
+over and pods are watched. ``wait`` returns after a stop, and raises when a part has died. After
+``stop(end_pods=False)``, or a death at any moment, the next agent on the same folder goes on:
+what runs is adopted, what ended meanwhile is reported as it ended, nothing is started twice.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import resource
+from collections.abc import Coroutine
+from contextlib import suppress
+from typing import Any, Final
+
+from corral.cluster.node import groups
+from corral.cluster.node.claims import Claims
+from corral.cluster.node.config import AgentConfig
+from corral.cluster.node.containers import Container, Engine
+from corral.cluster.node.fit import Room
+from corral.cluster.node.isolation import Capabilities, sandboxes_of
+from corral.cluster.node.launcher import Launcher
+from corral.cluster.node.layout import Layout
+from corral.cluster.node.locking import FolderInUse, FolderLock
+from corral.cluster.node.network import PodNetwork
+from corral.cluster.node.object_sources import ObjectSources
+from corral.cluster.node.parts import NodeParts
+from corral.cluster.node.pod_access import AgentAccess
+from corral.cluster.node.pod_table import PodTable
+from corral.cluster.node.registration import Registration
+from corral.cluster.node.resources import Gpu, GpuPool, discover_gpus, node_capacity
+from corral.cluster.node.server import NodeServer
+from corral.kube.client import KubeClient
+from corral.kube.resources import NODES, PODS
+from corral.runtime import Change, Informer, Manager
+
+__all__ = ["Agent", "AgentConfig", "FolderInUse"]
+
+logger = logging.getLogger(__name__)
+
+END_MARGIN: Final = 10.0
+"""Seconds beyond the longest grace period after which a stop no longer waits."""
+
+
+class Agent:
+    """One node on one folder."""
+
+    def __init__(self, config: AgentConfig, client: KubeClient) -> None:
+        self.config = config
+        self._client = client
+        self._layout = Layout(config.data_dir)
+        self._lock = FolderLock(self._layout.lock)
+        self._failed: asyncio.Future[None] | None = None
+        self._stopped = asyncio.Event()
+        self._background: list[asyncio.Task[None]] = []
+        self._engine: Engine | None = None
+        self._server: NodeServer | None = None
+        self._ready = False
+
+    # -- starting --------------------------------------------------------------------------------
+
+    async def start(self) -> None:
+        """Raises FolderInUse, OSError, CacheSyncTimeout."""
+        self._layout.make()
+        self._lock.take()
+        try:
+            await self._start()
+        except BaseException:
+            await self._abandon()
+            raise
+
+    async def _start(self) -> None:
+        raise_file_limit()
+        self._failed = asyncio.get_running_loop().create_future()
+        self._engine = Engine(self._layout.containers)
+        self._engine.warm()
+        gpus, capabilities, adopted = await asyncio.gather(
+            self._find_gpus(), self._find_capabilities(), self._engine.adopt()
+        )
+        self._groups = capabilities.groups
+        for words in capabilities.missing:
+            logger.info("pods of this node go without %s", words)
+        self._manager = Manager(self._client)
+        mine = self._manager.informer(PODS, field_selector=f"spec.nodeName={self.config.name}")
+        node = self._manager.informer(NODES, field_selector=f"metadata.name={self.config.name}")
+        self._network = PodNetwork(
+            capabilities.mode,
+            self._engine,
+            self._manager,
+            folder=self.config.data_dir,
+            node=self.config.name,
+        )
+        await self._network.start(adopted)
+        self._assemble(gpus)
+        self._clear_groups(adopted)
+        self._table.adopt(adopted)
+        await self._begin(mine, node, adopted)
+
+    async def _find_gpus(self) -> list[Gpu]:
+        if self.config.gpus is not None:
+            return list(self.config.gpus)
+        return await asyncio.to_thread(discover_gpus)
+
+    async def _find_capabilities(self) -> Capabilities:
+        highest = self.config.isolation or "root"
+        return await asyncio.to_thread(
+            lambda: Capabilities.detect(group_name(self.config), highest=highest)
+        )
+
+    def _assemble(self, gpus: list[Gpu]) -> None:
+        assert self._engine is not None
+        capacity = node_capacity(self.config.data_dir, gpus=gpus, pods=self.config.max_pods)
+        pool = GpuPool(gpus)
+        self._registration = Registration(self.config, self._client, gpus=gpus, capacity=capacity)
+        self._objects = ObjectSources(self._client)
+        launcher = Launcher(
+            self.config,
+            self._layout,
+            engine=self._engine,
+            network=self._network,
+            cgroups=self._groups,
+            gpus=pool,
+        )
+        parts = NodeParts(
+            config=self.config,
+            layout=self._layout,
+            client=self._client,
+            network=self._network,
+            launcher=launcher,
+            objects=self._objects,
+            claims=Claims(self._client),
+            recorder=self._manager.recorder("kubelet", host=self.config.name),
+            allocatable=capacity,
+        )
+        self._table = PodTable(
+            parts,
+            room=Room(capacity),
+            gpus=pool,
+            labels=lambda: self._registration.node["metadata"].get("labels") or {},
+        )
+        self.access = AgentAccess(self._table, parts)
+
+    def _clear_groups(self, adopted: list[Container]) -> None:
+        """Remove control groups that no container owns."""
+        if self._groups is None:
+            return
+        owned = {path for c in adopted for path in c.spec.get("cgroups", ())}
+        for path in self._groups.leftovers():
+            if path not in owned:
+                with suppress(OSError):  # something in it that is not ours
+                    groups.remove([path])
+
+    async def _begin(self, mine: Informer, node: Informer, adopted: list[Container]) -> None:
+        mine.add_handler(self._table.changed)
+        node.add_handler(self._node_changed)
+        self._run(self._manager.run(), "manager")
+        await self._serve()
+        await self._unless_failed(self._registration.register())
+        await self._unless_failed(self._manager.wait_ready())
+        self._ready = True
+        holders = {uid: c for uid, c in sandboxes_of(adopted).items() if uid}
+        await self._table.open(mine.store, holders)
+        self._run(self._registration.keep_alive(), "heartbeat")
+
+    async def _unless_failed(self, work: Coroutine[Any, Any, None]) -> None:
+        """Wait for it, unless a part of the agent dies first."""
+        assert self._failed is not None
+        task = asyncio.create_task(work)
+        try:
+            await asyncio.wait({task, self._failed}, return_when=asyncio.FIRST_COMPLETED)
+            if self._failed.done():
+                self._failed.result()
+        finally:
+            task.cancel()
+            await asyncio.gather(task, return_exceptions=True)
+        task.result()
+
+    def _node_changed(self, change: Change) -> None:
+        if change.type != "deleted":
+            self._registration.node = change.object
+        elif not self._stopped.is_set():
+            logger.warning("node %s was deleted: registering it again", self.config.name)
+            self._run(self._registration.register(), "register", may_end=True)
+
+    async def _serve(self) -> None:
+        """Raises OSError when the port cannot be had."""
+        if not self.config.serve:
+            return
+        self._server = NodeServer(
+            self.access,
+            client=self._client,
+            folder=self._layout.pki,
+            node=self.config.name,
+            addresses=[self.config.address],
+            client_ca=self.config.client_ca_file,
+            problems=self._manager.problems,
+        )
+        self._registration.port = await self._server.start(self.config.address, self.config.port)
+
+    @property
+    def port(self) -> int:
+        """Of the HTTPS server, once started."""
+        return self._registration.port
+
+    def _run(self, work: Coroutine[Any, Any, None], name: str, *, may_end: bool = False) -> None:
+        task = asyncio.create_task(work, name=name)
+        self._background.append(task)
+
+        def ended(task: asyncio.Task[None]) -> None:
+            if task.cancelled() or self._stopped.is_set() or self._failed is None:
+                return
+            error = task.exception()
+            if error is None and may_end:
+                return
+            if not self._failed.done():
+                self._failed.set_exception(error or RuntimeError(f"{name} ended"))
+
+        task.add_done_callback(ended)
+
+    # -- running and stopping --------------------------------------------------------------------
+
+    async def wait(self) -> None:
+        """Return after ``stop``; raises what has ended a part of the agent before."""
+        assert self._failed is not None
+        stopped = asyncio.create_task(self._stopped.wait())
+        try:
+            waiting: set[asyncio.Future[Any]] = {stopped, self._failed}
+            await asyncio.wait(waiting, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            stopped.cancel()
+        if self._failed.done():
+            self._failed.result()
+
+    async def stop(self, *, end_pods: bool) -> None:
+        """Stop the agent; with ``end_pods`` its containers too, gracefully.
+
+        Pods that may restart then go on with the next agent; others have failed.
+        """
+        self._stopped.set()
+        if end_pods:
+            await self._registration.say_stopping()
+            try:
+                async with asyncio.timeout(self._table.longest_grace() + END_MARGIN):
+                    await self._table.interrupt()
+            except TimeoutError:
+                logger.warning("some pods have not ended in time; the next agent sees to them")
+        await self._table.let_go()
+        await self._network.stop(remove=end_pods)
+        await self._objects.close()
+        self._manager.stop()
+        await self._abandon()
+        if end_pods and self._groups is not None:
+            self._groups.close()
+
+    async def _abandon(self) -> None:
+        """Let go of everything; what runs goes on."""
+        self._stopped.set()
+        if self._server is not None:
+            await self._server.stop()
+        manager = [task for task in self._background if task.get_name() == "manager"]
+        for task in self._background:
+            if task not in manager:
+                task.cancel()
+        if manager and not self._ready:
+            manager[0].cancel()
+        await asyncio.gather(*self._background, return_exceptions=True)
+        if self._engine is not None:
+            self._engine.close()
+        self._lock.release()
+
+
+def group_name(config: AgentConfig) -> str:
+    """Of the node's control groups: agents in different folders must not share them."""
+    return f"corral-{config.name}"
+
+
+def raise_file_limit() -> None:
+    """Many pods need many descriptors, here and in what we start."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if soft < hard:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))

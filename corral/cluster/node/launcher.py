@@ -1,0 +1,202 @@
+"""Puts a container together from its pod and starts it.
+
+The order matters: what can be refused (image, variables, volumes) comes before anything is made.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from corral.cluster.node import environment, groups
+from corral.cluster.node.config import AgentConfig
+from corral.cluster.node.containers import Container, ContainerSpec, Engine, Mount
+from corral.cluster.node.groups import Groups, Limits
+from corral.cluster.node.identity import Identity, identity_of
+from corral.cluster.node.images import Image
+from corral.cluster.node.isolation import Sandbox
+from corral.cluster.node.layout import Layout
+from corral.cluster.node.network import PodNetwork
+from corral.cluster.node.resources import GPU, GpuPool, device_environment
+from corral.cluster.node.sources import PodContext, Sources
+from corral.cluster.node.volumes import mounts_of
+from corral.kube.quantity import Quantity
+from corral.kube.types import Obj
+
+__all__ = ["Launcher", "Scene", "container_name", "image_id"]
+
+logger = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Scene:
+    """A pod that is ready for containers."""
+
+    context: PodContext
+    sandbox: Sandbox
+    sources: Sources
+    volumes: Mapping[str, Path]
+
+
+class Launcher:
+    """Starts the containers of one node."""
+
+    def __init__(
+        self,
+        config: AgentConfig,
+        layout: Layout,
+        *,
+        engine: Engine,
+        network: PodNetwork,
+        cgroups: Groups | None,
+        gpus: GpuPool,
+    ) -> None:
+        self._config = config
+        self._layout = layout
+        self._engine = engine
+        self._network = network
+        self._cgroups = cgroups
+        self._gpus = gpus
+        self._may_change_user = os.geteuid() == 0 and network.mode != "user"
+
+    async def start(self, container: Obj, attempt: int, scene: Scene) -> Container:
+        """Run one attempt of a container.
+
+        Raises ImageNotMapped, ConfigError, NoDevice, ContainerError, OSError; nothing runs then.
+        """
+        pod = scene.context.pod
+        uid, name = pod["metadata"]["uid"], container["name"]
+        image = self._config.images.resolve(container.get("image", ""))
+        who = identity_of(pod, container, own_uid=os.geteuid(), may_change=self._may_change_user)
+        services = self._network.service_environment(pod)
+        own = environment.build(container, scene.context, scene.sources, services=services)
+        argv = environment.command_line(container, own, entrypoint=image.entrypoint)
+        mounts = mounts_of(container, scene.volumes, own)
+        devices = self._gpus.assign(owner_of(uid, name), gpu_count(container))
+        spec = ContainerSpec(
+            id=container_name(uid, name, attempt),
+            argv=argv,
+            env={
+                **image.environment(os.environ),
+                "HOME": who.home,
+                **device_environment(devices, machine_has_gpus=self._gpus.any),
+                **own,
+            },
+            cwd=container.get("workingDir") or image.workdir or "/",
+            log=str(self._layout.log(pod, name, attempt)),
+            max_log_bytes=self._config.max_log_bytes,
+            max_log_files=self._config.max_log_files,
+            stdin=bool(container.get("stdin")),
+            stdin_once=bool(container.get("stdinOnce")),
+            tty=bool(container.get("tty")),
+            uid=who.uid,
+            gid=who.gid,
+            groups=who.groups,
+            mounts=[*mounts, *self._own_mounts(container, uid, attempt, image, who, mounts)],
+            cgroups=self._make_groups(container, uid, attempt),
+            labels=labels_of(pod, name, attempt, scene.sandbox, devices, image),
+        )
+        try:
+            return await self._engine.start(self._network.dress(spec, scene.sandbox))
+        except BaseException:
+            groups.remove(spec.cgroups)
+            raise
+
+    def _own_mounts(
+        self,
+        container: Obj,
+        uid: str,
+        attempt: int,
+        image: Image,
+        who: Identity,
+        mounts: list[Mount],
+    ) -> list[Mount]:
+        """The file for the termination message, and a working directory that is not there."""
+        name = container["name"]
+        message = self._layout.message(uid, name, attempt)
+        message.parent.mkdir(parents=True, exist_ok=True)
+        message.touch()
+        message.chmod(0o666)
+        path = container.get("terminationMessagePath") or "/dev/termination-log"
+        found = [Mount(source=str(message), target=path)]
+        cwd = (container.get("workingDir") or image.workdir or "/").rstrip("/")
+        inside = any(f"{cwd}/".startswith(f"{mount.target.rstrip('/')}/") for mount in mounts)
+        if cwd and not inside and not os.path.isdir(cwd):
+            folder = self._layout.workdir(uid, name)
+            folder.mkdir(parents=True, exist_ok=True)
+            if who.uid is not None:
+                os.chown(folder, who.uid, -1 if who.gid is None else who.gid)
+            found.append(Mount(source=str(folder), target=cwd))
+        return found
+
+    def _make_groups(self, container: Obj, uid: str, attempt: int) -> list[str]:
+        if self._cgroups is None:
+            return []
+        name = container_name(uid, container["name"], attempt)
+        try:
+            return self._cgroups.create(name, limits_of(container))
+        except OSError as err:
+            # the machine lets us have no more of them: the container runs without limits
+            logger.warning("no control group for %s: %s", name, err)
+            return []
+
+    def ended(self, container: Container) -> None:
+        """Give back what a container had that has ended."""
+        try:
+            groups.remove(container.spec.get("cgroups", ()))
+        except OSError as err:
+            logger.info("the control group of %s stays for now: %s", container.id, err)
+
+    def release_devices(self, uid: str, name: str) -> None:
+        """The container will not be started again."""
+        self._gpus.release(owner_of(uid, name))
+
+
+def container_name(uid: str, name: str, attempt: int) -> str:
+    return f"{uid}.{name}.{attempt}"
+
+
+def owner_of(uid: str, name: str) -> str:
+    return f"{uid}/{name}"
+
+
+def image_id(image: Image) -> str:
+    """What stands for an image's digest where there are no images: the entry that was used."""
+    return f"corral://{image.pattern}"
+
+
+def labels_of(
+    pod: Obj, name: str, attempt: int, sandbox: Sandbox, devices: tuple[str, ...], image: Image
+) -> dict[str, str]:
+    """All that a later agent needs to take the container over."""
+    meta = pod["metadata"]
+    return {
+        "namespace": meta["namespace"],
+        "pod": meta["name"],
+        "uid": meta["uid"],
+        "container": name,
+        "attempt": str(attempt),
+        "gpus": ",".join(devices),
+        "address": sandbox.address,
+        "image": image_id(image),
+    }
+
+
+def gpu_count(container: Obj) -> int:
+    resources = container.get("resources") or {}
+    amount = (resources.get("limits") or {}).get(GPU) or (resources.get("requests") or {}).get(GPU)
+    return Quantity.parse(str(amount)).to_int() if amount else 0
+
+
+def limits_of(container: Obj) -> Limits:
+    resources = container.get("resources") or {}
+    limits, requests = resources.get("limits") or {}, resources.get("requests") or {}
+    memory, cpu, share = limits.get("memory"), limits.get("cpu"), requests.get("cpu")
+    return Limits(
+        memory_bytes=Quantity.parse(str(memory)).to_int() if memory else None,
+        cpu_milli=Quantity.parse(str(cpu)).milli() if cpu else None,
+        cpu_request_milli=Quantity.parse(str(share)).milli() if share else None,
+    )

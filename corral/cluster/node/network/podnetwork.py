@@ -1,0 +1,356 @@
+"""The pod network of one agent: what it promises to the rest of the agent.
+
+* Every pod has an address of its own that stays the same as long as the pod lives, also when the
+  agent is killed and started again; containers find names and services in their sandbox.
+* A name leads to a pod from when the API says that it is ready until it no longer does.
+* Opening is idempotent; whatever a killed agent left half made is used or removed by the next.
+* After ``stop(remove=True)`` nothing is left: no process, namespace, device, mount or file.
+
+:mod:`directory` knows which names and targets there are, :mod:`names` writes hosts files,
+:mod:`proxy` serves service addresses. With networks of their own (mode ``root``) pods are cabled to
+their cluster's :mod:`gateway`; in the other modes they have addresses of the machine's loopback.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import shutil
+from collections.abc import Sequence
+from ipaddress import IPv4Network
+from pathlib import Path
+
+import aiohttp
+
+from corral.cluster.node.containers import Container, ContainerSpec, Engine
+from corral.cluster.node.isolation import Isolation, Mode, Sandbox
+from corral.cluster.node.network import dialing, hosts
+from corral.cluster.node.network.addresses import (
+    LOOPBACK_NETWORK,
+    POD_NETWORK,
+    LoopbackGuard,
+    NodeAddresses,
+)
+from corral.cluster.node.network.cluster import ClusterNames
+from corral.cluster.node.network.errors import NetworkError
+from corral.cluster.node.network.gateway import Gateway
+from corral.cluster.node.network.grounds import GatewayGround, LoopbackGround
+from corral.cluster.node.network.holding import Keeper
+from corral.cluster.node.network.identity import cluster_id
+from corral.cluster.node.network.records import Record, Records
+from corral.cluster.node.network.slots import Slots, machine_folder
+from corral.kube.transport import KubeConnectionError
+from corral.kube.types import Obj
+from corral.runtime import Manager
+
+logger = logging.getLogger(__name__)
+
+
+class PodNetwork:
+    """Sandboxes for the pods of one agent."""
+
+    def __init__(
+        self,
+        mode: Mode,
+        engine: Engine,
+        manager: Manager,
+        *,
+        folder: Path,
+        node: str,
+        cluster: str = "",
+        machine: Path | None = None,
+        domain: str = "cluster.local",
+        network: IPv4Network = POD_NETWORK,
+    ) -> None:
+        """Before the manager runs: the informers it needs are taken from there.
+
+        Args:
+            mode: how far pods are kept apart.
+            engine: runs the agent's containers.
+            manager: gives informers, the client and events.
+            folder: the agent's own; a folder ``network`` is made in it.
+            node: the node's name, the host name of pods that share the machine's network.
+            cluster: tells clusters on this machine apart; asked of the API server without.
+            machine: where the agents of this machine find each other.
+            domain: the cluster's DNS domain.
+            network: of the pods, where they have one of their own.
+        """
+        self.mode: Mode = mode
+        self._manager = manager
+        self._folder = folder / "network"
+        self._node = node
+        self._cluster = cluster
+        self._machine = machine or machine_folder()
+        self._domain = domain
+        self._network = network
+        self._isolation = Isolation(mode)
+        self._names = ClusterNames(manager, node=node, domain=domain)
+        self._records = Records(self._folder / "pods")
+        self._left: dict[str, Record] = {}
+        """What an earlier agent made and nobody has asked for yet."""
+        self._sandboxes: dict[str, Sandbox] = {}
+        self._locks: dict[str, asyncio.Lock] = {}
+        self._gateway: Gateway | None = None
+        self._addresses: NodeAddresses | None = None
+        self._guard = LoopbackGuard()
+        self._collector: asyncio.Task[None] | None = None
+        self._host = dialing.machine_address()
+
+    # -- beginning and end -----------------------------------------------------------------------
+
+    async def start(self, adopted: Sequence[Container] = ()) -> None:
+        """Make the network or take over what an earlier agent left.
+
+        Raises:
+            NetworkError: it cannot be made.
+        """
+        self._folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+        if self.mode == "root":
+            await self._start_gateway()
+        else:
+            await self._start_loopback()
+        for uid, record in self._records.open().items():
+            if record.mode == self.mode:
+                self._left[uid] = record
+                if not record.host_network:
+                    self._own_addresses.restore(uid, record.address)
+            else:
+                self._records.remove(uid)
+        await self._drop_unrecorded()
+        self._names.start()
+        self._collector = asyncio.create_task(self._collect(), name="network leftovers")
+
+    async def _start_gateway(self) -> None:
+        identity = self._cluster or await self._identity()
+        shared = self._machine / f"cluster-{identity}"
+        keeper = Keeper(self._folder / "keeper")
+        gateway = Gateway(shared, keeper, network=self._network)
+        self._gateway = gateway
+        slots = Slots(shared, self._folder / "blocks-root.json")
+        self._addresses = NodeAddresses(self._network, slots)
+        await asyncio.to_thread(_open_all, keeper, gateway, self._addresses)
+        self._names.ground(GatewayGround(gateway, self._network))
+
+    async def _identity(self) -> str:
+        """The cluster's; the one of last time while the API server cannot be asked."""
+        memory = self._folder / "cluster"
+        try:
+            identity = await cluster_id(self._manager.client)
+        except KubeConnectionError as err:
+            try:
+                return memory.read_text()
+            except OSError:
+                raise NetworkError(f"the cluster cannot be asked who it is: {err}") from err
+        memory.write_text(identity)
+        return identity
+
+    async def _start_loopback(self) -> None:
+        await asyncio.to_thread(_end_keeper, self._folder / "keeper")
+        memory = self._folder / "blocks-loopback.json"
+        slots = Slots(self._machine / "loopback", memory, usable=self._guard.usable)
+        self._addresses = NodeAddresses(LOOPBACK_NETWORK, slots)
+        await asyncio.to_thread(self._addresses.open)
+        ground = LoopbackGround(slots.numbers[0], self._folder / "services.json")
+        self._names.ground(ground)
+
+    async def _drop_unrecorded(self) -> None:
+        """Namespaces for which there is no record are nobody's."""
+        if self._gateway is not None:
+            for uid in await asyncio.to_thread(self._gateway.pods):
+                if uid not in self._left:
+                    await asyncio.to_thread(self._gateway.detach, uid)
+
+    async def _collect(self) -> None:
+        """Remove what was left of pods that the API server does not know any more."""
+        known = await self._names.known_pods()
+        for uid in [uid for uid in self._left if uid not in known]:
+            record = self._left.get(uid)
+            if record is not None:
+                sandbox = self._take_over(record)
+                if sandbox is not None:
+                    await self.close(sandbox)
+
+    async def stop(self, *, remove: bool) -> None:
+        """Serve no more; with ``remove`` (no pod is left) take everything away."""
+        if self._collector is not None:
+            self._collector.cancel()
+            await asyncio.gather(self._collector, return_exceptions=True)
+        await self._names.stop()
+        if self._gateway is not None:
+            await asyncio.to_thread(self._gateway.close, remove=remove)
+        if self._addresses is not None:
+            await asyncio.to_thread(self._addresses.close, forget=remove)
+        self._guard.close()
+        if remove:
+            await asyncio.to_thread(shutil.rmtree, self._folder, ignore_errors=True)
+
+    @property
+    def _own_addresses(self) -> NodeAddresses:
+        if self._addresses is None:
+            raise NetworkError("the pod network has not been started")
+        return self._addresses
+
+    # -- sandboxes -------------------------------------------------------------------------------
+
+    async def open(self, pod: Obj) -> Sandbox:
+        """The pod's sandbox; the same one every time.
+
+        Raises:
+            NetworkError: it could not be made; try again.
+            NoAddress: there are too many pods.
+        """
+        uid = pod["metadata"]["uid"]
+        async with self._locks.setdefault(uid, asyncio.Lock()):
+            known = self._sandboxes.get(uid) or self.restore(pod)
+            if known is not None:
+                return known
+            record = self._record(pod)
+            self._records.write(record)
+            self._left[uid] = record
+            network = ""
+            if self._gateway is not None and not record.host_network:
+                network = await asyncio.to_thread(self._gateway.attach, uid, record.address)
+            return self._admit(record, network, is_new=True)
+
+    def _record(self, pod: Obj) -> Record:
+        meta, spec = pod["metadata"], pod["spec"]
+        shares = bool(spec.get("hostNetwork"))
+        address = self._host if shares else self._own_addresses.assign(meta["uid"])
+        hostname = self._node if shares else spec.get("hostname") or _short(meta["name"])
+        domain = ""
+        if spec.get("subdomain") and not shares:
+            domain = f"{spec['subdomain']}.{meta.get('namespace', '')}.svc.{self._domain}"
+        own = hosts.header(
+            address,
+            hostname,
+            domain=domain,
+            aliases=spec.get("hostAliases") or (),
+            base=_machine_hosts() if shares else "",
+        )
+        if domain and spec.get("setHostnameAsFQDN"):
+            hostname = f"{hostname}.{domain}"
+        return Record(
+            uid=meta["uid"],
+            mode=self.mode,
+            namespace=meta.get("namespace", ""),
+            address=address,
+            hostname=hostname,
+            own=own,
+            host_network=shares,
+        )
+
+    def _admit(self, record: Record, network: str, *, is_new: bool) -> Sandbox:
+        path = self._records.hosts(record.uid)
+        self._names.add(record.namespace, record.uid, hosts.HostsFile(path, record.own),
+                        is_new=is_new)  # fmt: skip
+        sandbox = Sandbox(
+            uid=record.uid,
+            namespace=record.namespace,
+            address=record.address,
+            hostname=record.hostname,
+            hosts=str(path),
+            network=network,
+            host_network=record.host_network,
+        )
+        self._left.pop(record.uid, None)
+        self._sandboxes[record.uid] = sandbox
+        return sandbox
+
+    def restore(self, pod: Obj) -> Sandbox | None:
+        """The sandbox that an earlier agent made for this pod; only its uid is looked at."""
+        uid = pod["metadata"]["uid"]
+        if uid in self._sandboxes:
+            return self._sandboxes[uid]
+        record = self._left.get(uid)
+        return self._take_over(record) if record is not None else None
+
+    def _take_over(self, record: Record) -> Sandbox | None:
+        network = ""
+        if self._gateway is not None and not record.host_network:
+            try:
+                network = self._gateway.find(record.uid)
+            except NetworkError as err:
+                logger.warning("the network of pod %s is lost: %s", record.uid, err)
+            if not network:
+                self._forget(record.uid)
+                return None
+        return self._admit(record, network, is_new=not self._records.hosts(record.uid).exists())
+
+    async def close(self, sandbox: Sandbox) -> None:
+        """Remove a sandbox, when all containers of the pod have ended. Raises NetworkError."""
+        uid = sandbox.uid
+        async with self._locks.setdefault(uid, asyncio.Lock()):
+            if self._sandboxes.pop(uid, None) is None:
+                return
+            self._names.remove(sandbox.namespace, uid)
+            if sandbox.network and self._gateway is not None:
+                await asyncio.to_thread(self._gateway.detach, uid)
+            self._forget(uid)
+        self._locks.pop(uid, None)
+
+    def _forget(self, uid: str) -> None:
+        self._left.pop(uid, None)
+        self._records.remove(uid)
+        self._own_addresses.release(uid)
+
+    # -- what containers are given ---------------------------------------------------------------
+
+    def dress(self, spec: ContainerSpec, sandbox: Sandbox) -> ContainerSpec:
+        """Put a container into a sandbox."""
+        return self._isolation.dress(spec, sandbox)
+
+    def service_environment(self, pod: Obj) -> list[Obj]:
+        """The services whose addresses a container finds in its environment."""
+        namespace = pod["metadata"].get("namespace", "")
+        cut_off = self.mode == "root" and bool(pod["spec"].get("hostNetwork"))
+        return self._names.services(namespace, direct=cut_off or self.mode != "root",
+                                    others=not cut_off)  # fmt: skip
+
+    def own_addresses(self, sandbox: Sandbox) -> tuple[str, ...]:
+        """The addresses of a pod, for its status."""
+        return (sandbox.address,)
+
+    def host_addresses(self) -> tuple[str, ...]:
+        """The addresses of this machine."""
+        return (self._host,)
+
+    # -- reaching pods ---------------------------------------------------------------------------
+
+    async def dial(
+        self, sandbox: Sandbox, port: int, host: str = ""
+    ) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+        """Connect to a port as from inside the pod: of its localhost without ``host``.
+
+        Raises:
+            OSError: nobody listens there.
+        """
+        return await dialing.dial(sandbox, port, host)
+
+    def http_connector(self, sandbox: Sandbox) -> aiohttp.BaseConnector:
+        """For requests to the pod, as from inside it."""
+        return dialing.http_connector(sandbox)
+
+
+def _open_all(keeper: Keeper, gateway: Gateway, addresses: NodeAddresses) -> None:
+    keeper.open()
+    gateway.open()
+    addresses.open()
+
+
+def _end_keeper(folder: Path) -> None:
+    """End the keeper that an agent of this folder left when it ran in another mode."""
+    keeper = Keeper(folder)
+    if folder.exists() and keeper.connect():
+        keeper.end()
+
+
+def _short(name: str) -> str:
+    """A pod's name as a host name, which may have 63 characters."""
+    return name[:63].rstrip("-.")
+
+
+def _machine_hosts() -> str:
+    try:
+        return Path("/etc/hosts").read_text()
+    except OSError:
+        return "127.0.0.1\tlocalhost\n"

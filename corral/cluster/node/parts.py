@@ -1,0 +1,34 @@
+"""What the workers of a node share."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+from corral.cluster.node.claims import Claims
+from corral.cluster.node.config import AgentConfig
+from corral.cluster.node.launcher import Launcher
+from corral.cluster.node.layout import Layout
+from corral.cluster.node.network import PodNetwork
+from corral.cluster.node.object_sources import ObjectSources
+from corral.kube.client import KubeClient
+from corral.runtime import EventRecorder
+
+__all__ = ["NodeParts"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NodeParts:
+    """One of each."""
+
+    config: AgentConfig
+    layout: Layout
+    client: KubeClient
+    network: PodNetwork
+    launcher: Launcher
+    objects: ObjectSources
+    claims: Claims
+    recorder: EventRecorder
+    allocatable: Mapping[str, str]
+    clock: Callable[[], float] = time.time

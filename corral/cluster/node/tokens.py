@@ -1,0 +1,114 @@
+"""Service account tokens of pods: asked for, kept, and asked for again in good time."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Final
+
+from corral.cluster.node.lifecycle import parse_time
+from corral.cluster.node.references import tokens_of
+from corral.cluster.node.sources import ConfigError
+from corral.kube.client import KubeClient
+from corral.kube.errors import ApiError
+from corral.kube.resources import SERVICEACCOUNTS
+from corral.kube.transport import KubeConnectionError
+from corral.kube.types import Obj
+
+__all__ = ["PodTokens"]
+
+DEFAULT_SECONDS: Final = 3600
+REFRESH_AT: Final = 0.8
+"""The share of a token's life after which there should be a new one."""
+MAX_AGE: Final = 24 * 3600.0
+"""Seconds after which a token is renewed in any case."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Token:
+    text: str
+    refresh_at: float
+
+
+class PodTokens:
+    """The tokens of one pod. ``get`` answers from what ``fetch`` has brought."""
+
+    def __init__(
+        self, client: KubeClient, pod: Obj, *, clock: Callable[[], float] = time.time
+    ) -> None:
+        self._client = client
+        self._pod = pod
+        self._clock = clock
+        self._tokens: dict[tuple[str, int], _Token] = {}
+        self._problem: ConfigError | None = None
+
+    async def fetch(self) -> None:
+        """Have every token that the pod's volumes name, none of them due, as far as possible."""
+        wanted = {_key(source) for source in tokens_of(self._pod)}
+        now = self._clock()
+        due = [key for key in wanted if key not in self._tokens or self._is_due(key, now)]
+        if not due:
+            return
+        answers = await asyncio.gather(*(self._request(key) for key in due), return_exceptions=True)
+        for key, answer in zip(due, answers, strict=True):
+            if isinstance(answer, _Token):
+                self._tokens[key] = answer
+            elif isinstance(answer, ConfigError):
+                self._problem = answer  # said by ``get`` if there is no older token either
+            else:
+                raise answer
+
+    def refresh_at(self) -> float | None:
+        """When the next token is due; None where there is none."""
+        return min((token.refresh_at for token in self._tokens.values()), default=None)
+
+    def get(self, source: Obj) -> str:
+        """The token for a projection. Raises ConfigError."""
+        token = self._tokens.get(_key(source))
+        if token is None:
+            raise self._problem or ConfigError("failed to fetch token: not requested yet")
+        return token.text
+
+    def _is_due(self, key: tuple[str, int], now: float) -> bool:
+        return self._tokens[key].refresh_at <= now
+
+    async def _request(self, key: tuple[str, int]) -> _Token:
+        audience, seconds = key
+        meta, spec = self._pod["metadata"], self._pod["spec"]
+        body: Obj = {
+            "apiVersion": "authentication.k8s.io/v1",
+            "kind": "TokenRequest",
+            "spec": {
+                "audiences": [audience] if audience else [],
+                "expirationSeconds": seconds,
+                "boundObjectRef": {
+                    "apiVersion": "v1",
+                    "kind": "Pod",
+                    "name": meta["name"],
+                    "uid": meta["uid"],
+                },
+            },
+        }
+        account = spec.get("serviceAccountName") or "default"
+        now = self._clock()
+        try:
+            answer = await self._client.create_subresource(
+                SERVICEACCOUNTS,
+                account,
+                subresource="token",
+                body=body,
+                namespace=meta["namespace"],
+            )
+        except ApiError as err:
+            raise ConfigError(f"failed to fetch token: {err.message}") from err
+        except KubeConnectionError as err:
+            raise ConfigError(f"failed to fetch token: {err}") from err
+        status = answer["status"]
+        life = parse_time(status["expirationTimestamp"]) - now
+        return _Token(status["token"], now + min(life * REFRESH_AT, MAX_AGE))
+
+
+def _key(source: Obj) -> tuple[str, int]:
+    return source.get("audience") or "", int(source.get("expirationSeconds") or DEFAULT_SECONDS)

@@ -1,0 +1,170 @@
+"""``corral up`` and ``corral down``: the parts of a cluster, started and stopped in order.
+
+Stop: first those who would react to pods that end (controllers, scheduler), then the nodes with
+their pods, last the API server.
+"""
+
+from __future__ import annotations
+
+import os
+import select
+import signal
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from functools import partial
+from importlib import import_module
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from corral.cluster.up import parts
+from corral.cluster.up.folder import DataFolder
+from corral.cluster.up.supervisor import Part, Supervisor
+
+if TYPE_CHECKING:
+    from corral.cluster.node.agent import AgentConfig
+    from corral.cluster.node.images import ImageMap
+    from corral.cluster.node.isolation import Mode
+    from corral.cluster.node.resources import Gpu
+
+__all__ = ["NotStopped", "Settings", "down", "up"]
+
+_LOADED: Final = (
+    "corral.kube",
+    "corral.runtime.manager",
+    "corral.cluster.node.agent",
+    "corral.cluster.workloads.scheduler",
+    "corral.cluster.workloads.claims.provisioner",
+    "corral.cluster.workloads.manager",
+)
+"""Loaded while the API server starts, so that the other parts have them when they are forked."""
+
+
+class NotStopped(Exception):
+    """The cluster did not stop in time."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Settings:
+    """How to run a cluster."""
+
+    folder: DataFolder
+    host: str = "127.0.0.1"
+    port: int = 6443
+    nodes: int = 1
+    isolation: Mode | None = None
+    images: ImageMap | None = None
+    gpus: Sequence[Gpu] | None = None
+    """None: those of this machine."""
+    token_file: Path | None = None
+    verbose: bool = False
+
+    @property
+    def node_names(self) -> list[str]:
+        return [f"corral-{number}" for number in range(1, self.nodes + 1)]
+
+
+def up(settings: Settings, *, ready: Callable[[Path], None], say: Callable[[str], None]) -> None:
+    """Run a cluster until a signal; ``ready`` is called once everything serves.
+
+    Raises FolderError, PartFailed.
+    """
+    folder = settings.folder
+    lock = folder.take()
+    with Supervisor(say=say, verbose=settings.verbose, keep=(lock,)) as supervisor:
+        server = _server(settings)
+        supervisor.start([server], meanwhile=_load)
+        controllers = _controllers(folder)
+        nodes = _nodes(settings)
+        if not supervisor.signals:
+            supervisor.start([*nodes, *controllers])
+        if not supervisor.signals:
+            ready(folder.kubeconfig)
+            supervisor.watch()
+        for wave in (controllers, nodes, [server]):
+            supervisor.stop(wave)
+
+
+def _load() -> None:
+    for name in _LOADED:
+        import_module(name)
+    from corral.cluster.workloads.manager import CONTROLLERS
+
+    for name in CONTROLLERS.values():
+        import_module(name)
+
+
+def _server(settings: Settings) -> Part:
+    listen = parts.ServerSettings(
+        settings.folder,
+        settings.host,
+        settings.port,
+        settings.node_names,
+        settings.token_file,
+    )
+    run = partial(parts.apiserver, listen)
+    return Part("API server", run, settings.folder.log("apiserver"))
+
+
+def _controllers(folder: DataFolder) -> list[Part]:
+    run = partial(parts.workloads, folder.credentials("workloads"), claims=folder.claims)
+    schedule = partial(parts.scheduler, folder.credentials("scheduler"))
+    return [
+        Part("workload controllers", run, folder.log("workloads")),
+        Part("scheduler", schedule, folder.log("scheduler")),
+    ]
+
+
+def _nodes(settings: Settings) -> list[Part]:
+    folder = settings.folder
+    return [
+        Part(
+            f"node {config.name}",
+            partial(parts.node, folder.credentials(config.name), config),
+            folder.log(config.name),
+        )
+        for config in _agents(settings)
+    ]
+
+
+def _agents(settings: Settings) -> list[AgentConfig]:
+    """The nodes share the machine; a GPU belongs to one of them."""
+    from corral.cluster.node.agent import AgentConfig
+    from corral.cluster.node.images import ImageMap
+    from corral.cluster.node.resources import discover_gpus
+
+    gpus = discover_gpus() if settings.gpus is None else settings.gpus
+    return [
+        AgentConfig(
+            name=name,
+            data_dir=settings.folder.node(name),
+            isolation=settings.isolation,
+            images=settings.images or ImageMap(),
+            gpus=tuple(gpus[number :: settings.nodes]),
+            client_ca_file=settings.folder.path / "pki" / "ca.crt",
+        )
+        for number, name in enumerate(settings.node_names)
+    ]
+
+
+def down(folder: DataFolder, *, timeout: float) -> bool:
+    """Stop the cluster on a folder and wait for it; whether there was one. Raises NotStopped."""
+    owner = folder.owner()
+    if not owner:
+        return False
+    try:
+        pidfd = os.pidfd_open(owner)
+    except ProcessLookupError:
+        return False
+    try:
+        with suppress(ProcessLookupError):
+            signal.pidfd_send_signal(pidfd, signal.SIGTERM)
+        ended, _, _ = select.select([pidfd], [], [], timeout)
+    finally:
+        os.close(pidfd)
+    if not ended:
+        raise NotStopped(
+            f"the cluster on {folder.path} (process {owner}) has not stopped within {timeout:g} s: "
+            f"its pods may need longer to end; see {folder.path / 'logs'}"
+        )
+    return True

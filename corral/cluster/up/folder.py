@@ -1,0 +1,110 @@
+"""The data folder of a cluster: one cluster at a time, and everything it needs to come back."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+from dataclasses import dataclass
+from pathlib import Path
+
+__all__ = ["DataFolder", "FolderError", "FolderInUse"]
+
+
+class FolderError(Exception):
+    """The folder cannot be used; the words say why and what to do."""
+
+
+class FolderInUse(FolderError):
+    """A cluster runs on the folder."""
+
+
+@dataclass(frozen=True, slots=True)
+class DataFolder:
+    """Where things lie."""
+
+    path: Path
+
+    @property
+    def kubeconfig(self) -> Path:
+        return self.path / "kubeconfig"
+
+    @property
+    def claims(self) -> Path:
+        """Volume claims, a folder each."""
+        return self.path / "claims"
+
+    def log(self, part: str) -> Path:
+        return self.path / "logs" / f"{part}.log"
+
+    def credentials(self, part: str) -> Path:
+        """The kubeconfig of a part."""
+        return self.path / "credentials" / f"{part}.kubeconfig"
+
+    def node(self, name: str) -> Path:
+        return self.path / "nodes" / name
+
+    @property
+    def _lock(self) -> Path:
+        return self.path / "cluster.pid"
+
+    @property
+    def _port(self) -> Path:
+        return self.path / "port"
+
+    # -- who uses it ---------------------------------------------------------------------------
+
+    def take(self) -> int:
+        """Make the folder ours, for as long as the returned descriptor is open.
+
+        Raises FolderInUse, FolderError.
+        """
+        try:
+            self.path.mkdir(parents=True, exist_ok=True)
+            for name in ("logs", "credentials", "nodes", "claims"):
+                (self.path / name).mkdir(exist_ok=True, mode=0o700 if name != "claims" else 0o755)
+            lock = os.open(self._lock, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        except OSError as err:
+            raise FolderError(
+                f"cannot use {err.filename or self.path}: {err.strerror}; "
+                "choose another folder with --data-dir"
+            ) from err
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            os.close(lock)
+            raise FolderInUse(
+                f"a cluster is already running on {self.path} (process {self.owner()}): "
+                f"use it with KUBECONFIG={self.kubeconfig}, "
+                f"or stop it with `corral down --data-dir {self.path}`"
+            ) from None
+        try:
+            os.ftruncate(lock, 0)
+            os.pwrite(lock, f"{os.getpid()}\n".encode(), 0)
+        except OSError as err:
+            os.close(lock)
+            raise FolderError(f"cannot write to {self.path}: {err.strerror}") from err
+        return lock
+
+    def owner(self) -> int:
+        """The process that runs the cluster; 0 when none does."""
+        try:
+            with self._lock.open("rb") as file:
+                try:
+                    fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
+                except BlockingIOError:
+                    return int(file.read() or b"0")
+        except FileNotFoundError:
+            return 0
+        return 0
+
+    # -- the port ------------------------------------------------------------------------------
+
+    def last_port(self) -> int:
+        """The port of the last time, which clients and running pods may know; 0 without one."""
+        try:
+            return int(self._port.read_text())
+        except (OSError, ValueError):
+            return 0
+
+    def keep_port(self, port: int) -> None:
+        self._port.write_text(f"{port}\n")

@@ -1,0 +1,104 @@
+"""The objects a cluster of ours begins with, beside those that every cluster has.
+
+Who may do what: the workload controllers run as one user with the roles of the controllers they
+are; nodes also read the pods and services that names and service addresses are made of.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from corral.kube.types import Obj
+
+__all__ = ["NODES_GROUP", "access_objects", "initial_objects"]
+
+NODES_GROUP: Final = "corral:nodes"
+"""Nodes of ours."""
+
+_RBAC: Final = "rbac.authorization.k8s.io"
+_MANAGER: Final = "system:kube-controller-manager"
+_ROLES: Final = (
+    "cronjob-controller",
+    "daemon-set-controller",
+    "deployment-controller",
+    "disruption-controller",
+    "endpoint-controller",
+    "endpointslice-controller",
+    "endpointslicemirroring-controller",
+    "ephemeral-volume-controller",
+    "horizontal-pod-autoscaler",
+    "job-controller",
+    "node-controller",
+    "persistent-volume-binder",
+    "pod-garbage-collector",
+    "pv-protection-controller",
+    "pvc-protection-controller",
+    "replicaset-controller",
+    "replication-controller",
+    "statefulset-controller",
+    "ttl-after-finished-controller",
+)
+"""Of the workload controllers."""
+
+
+def initial_objects() -> list[Obj]:
+    """Fresh objects; one that is there already is left alone."""
+    from corral.cluster.workloads.claims.names import storage_class
+    from corral.cluster.workloads.scheduler import crds
+
+    return [*access_objects(), storage_class(), *crds()]
+
+
+def access_objects() -> list[Obj]:
+    """Roles and bindings."""
+    manager = {"kind": "User", "name": _MANAGER, "apiGroup": _RBAC}
+    bindings = [
+        _binding(f"corral:workloads:{role}", f"system:controller:{role}", manager)
+        for role in _ROLES
+    ]
+    nodes = {"kind": "Group", "name": NODES_GROUP, "apiGroup": _RBAC}
+    read = ["get", "list", "watch"]
+    rules = [
+        {"apiGroups": [""], "resources": ["pods", "services", "namespaces"], "verbs": read},
+        {"apiGroups": ["discovery.k8s.io"], "resources": ["endpointslices"], "verbs": read},
+        {"apiGroups": ["", "events.k8s.io"], "resources": ["events"], "verbs": ["create", "patch"]},
+    ]
+    scheduler = {"kind": "User", "name": "system:kube-scheduler", "apiGroup": _RBAC}
+    groups = [
+        {
+            "apiGroups": ["scheduling.volcano.sh", "scheduling.x-k8s.io"],
+            "resources": ["podgroups", "podgroups/status"],
+            "verbs": [*read, "patch", "update"],
+        },
+        {
+            "apiGroups": ["apiextensions.k8s.io"],
+            "resources": ["customresourcedefinitions"],
+            "verbs": read,
+        },
+    ]
+    return [
+        *bindings,
+        _role("corral:node", rules),
+        _binding("corral:node", "corral:node", nodes),
+        _role("corral:scheduler", groups),
+        _binding("corral:scheduler", "corral:scheduler", scheduler),
+    ]
+
+
+def _role(name: str, rules: list[Obj]) -> Obj:
+    return {
+        "apiVersion": f"{_RBAC}/v1",
+        "kind": "ClusterRole",
+        "metadata": {"name": name},
+        "rules": rules,
+    }
+
+
+def _binding(name: str, role: str, subject: Obj) -> Obj:
+    return {
+        "apiVersion": f"{_RBAC}/v1",
+        "kind": "ClusterRoleBinding",
+        "metadata": {"name": name},
+        "roleRef": {"apiGroup": _RBAC, "kind": "ClusterRole", "name": role},
+        "subjects": [dict(subject)],
+    }

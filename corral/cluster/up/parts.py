@@ -1,0 +1,200 @@
+"""What each part of a cluster does in its own process: serve until SIGTERM.
+
+Modules are imported where they are used: a part loads no more than it needs, and the process that
+forks them decides what is loaded beforehand.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from corral.cluster.up.folder import DataFolder
+from corral.cluster.up.objects import NODES_GROUP, initial_objects
+from corral.cluster.up.supervisor import Expected, Ready
+
+if TYPE_CHECKING:
+    from corral.cluster.apiserver.server import ApiServer
+    from corral.cluster.node.agent import AgentConfig
+    from corral.runtime import Manager
+
+__all__ = ["ServerSettings", "apiserver", "node", "scheduler", "workloads"]
+
+
+class Stop:
+    """SIGTERM and SIGINT, as something to wait for."""
+
+    def __init__(self) -> None:
+        self.asked = asyncio.Event()
+        self.hurry = asyncio.Event()
+        loop = asyncio.get_running_loop()
+        for number in (signal.SIGTERM, signal.SIGINT):
+            loop.add_signal_handler(number, self._on_signal)
+
+    def _on_signal(self) -> None:
+        if self.asked.is_set():
+            self.hurry.set()
+        self.asked.set()
+
+
+# -- the API server ------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class ServerSettings:
+    """How the API server listens, and for whom it writes credentials."""
+
+    folder: DataFolder
+    host: str
+    port: int
+    nodes: Sequence[str] | None = None
+    """None: the server stands alone."""
+    token_file: Path | None = None
+
+
+async def apiserver(settings: ServerSettings, ready: Ready) -> None:
+    """The API server. Says its port and kubeconfig."""
+    from corral.cluster.apiserver.server import ApiServer, Config
+    from corral.cluster.apiserver.store import StoreError
+
+    stop = Stop()
+    folder = settings.folder
+    config = Config(
+        data_dir=folder.path,
+        host=settings.host,
+        port=settings.port or folder.last_port(),
+        token_file=settings.token_file,
+    )
+    if settings.nodes is not None:
+        config = replace(config, objects=initial_objects(), loopback_endpoints=True)
+    server = ApiServer(config)
+    try:
+        await server.start()
+    except StoreError as err:
+        raise Expected(str(err)) from err
+    except OSError as err:
+        if err.filename:
+            raise Expected(f"cannot use {err.filename}: {err.strerror}") from err
+        where = f"{settings.host}:{config.port}"
+        raise Expected(
+            f"cannot listen on {where}: {err.strerror}; choose another port with --port "
+            "(0 takes a free one)"
+        ) from err
+    if settings.nodes is not None:
+        folder.keep_port(server.port)
+        _write_credentials(server, settings)
+    ready({"port": server.port, "kubeconfig": str(server.kubeconfig)})
+    await stop.asked.wait()
+    await server.stop()
+
+
+def _write_credentials(server: ApiServer, settings: ServerSettings) -> None:
+    """A kubeconfig for every part, with a certificate of its own."""
+    from corral.cluster.apiserver.auth import pki
+
+    who = {
+        "workloads": ("system:kube-controller-manager", ()),
+        "scheduler": ("system:kube-scheduler", ()),
+        **{n: (f"system:node:{n}", ("system:nodes", NODES_GROUP)) for n in settings.nodes or ()},
+    }
+    for part, (user, groups) in who.items():
+        pair = server.pki.issue_client_cert(user, groups)
+        pki.write_kubeconfig(
+            settings.folder.credentials(part),
+            f"https://{settings.host}:{server.port}",
+            ca=server.pki.ca.cert,
+            cert=pair.cert,
+            key=pair.key,
+        )
+
+
+# -- what runs on a manager ------------------------------------------------------------------------
+
+
+async def workloads(
+    kubeconfig: Path | None,
+    ready: Ready,
+    *,
+    names: Iterable[str] | None = None,
+    claims: Path | None = None,
+) -> None:
+    """The workload controllers; ``claims`` is where volume claims get their folders."""
+    from corral.cluster.workloads.claims import provisioner
+    from corral.cluster.workloads.manager import CONTROLLERS, UnknownController, register
+
+    def add(manager: Manager) -> None:
+        try:
+            register(manager, CONTROLLERS if names is None else names)
+        except UnknownController as err:
+            raise Expected(str(err)) from err
+        if claims is not None:
+            provisioner.register(manager, claims)
+
+    await _manage(kubeconfig, add, ready)
+
+
+async def scheduler(
+    kubeconfig: Path | None, ready: Ready, *, name: str = "default-scheduler"
+) -> None:
+    """The scheduler."""
+    from corral.cluster.workloads.scheduler import register
+
+    await _manage(kubeconfig, lambda manager: register(manager, scheduler_name=name), ready)
+
+
+async def _manage(kubeconfig: Path | None, add: Callable[[Manager], object], ready: Ready) -> None:
+    from corral.kube import KubeClient
+    from corral.runtime import Manager
+
+    stop = Stop()
+    async with KubeClient.from_kubeconfig(str(kubeconfig) if kubeconfig else None) as client:
+        manager = Manager(client)
+        add(manager)
+        running = asyncio.create_task(manager.run())
+        synced = asyncio.create_task(manager.wait_ready())
+        asked = asyncio.create_task(stop.asked.wait())
+        try:
+            await asyncio.wait({running, synced, asked}, return_when=asyncio.FIRST_COMPLETED)
+            if synced.done():
+                ready({})
+                await asyncio.wait({running, asked}, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            manager.stop()
+            synced.cancel()
+            asked.cancel()
+            await running
+
+
+# -- nodes -----------------------------------------------------------------------------------------
+
+
+async def node(
+    kubeconfig: Path | None, config: AgentConfig, ready: Ready, *, keep_pods: bool = False
+) -> None:
+    """A node agent. Ends its pods when it is asked to stop, unless they are to be kept."""
+    from corral.cluster.node.agent import Agent, FolderInUse
+    from corral.kube import KubeClient
+
+    stop = Stop()
+    async with KubeClient.from_kubeconfig(str(kubeconfig) if kubeconfig else None) as client:
+        agent = Agent(config, client)
+        try:
+            await agent.start()
+        except (FolderInUse, OSError) as err:
+            raise Expected(str(err)) from err
+        ready({"name": config.name, "pid": os.getpid()})
+        failed = asyncio.create_task(agent.wait())
+        asked = asyncio.create_task(stop.asked.wait())
+        await asyncio.wait({failed, asked}, return_when=asyncio.FIRST_COMPLETED)
+        if failed.done() and not stop.asked.is_set():
+            # what runs goes on: the next agent takes it over
+            await agent.stop(end_pods=False)
+            failed.result()
+            raise RuntimeError("the agent ended")
+        failed.cancel()
+        await agent.stop(end_pods=not keep_pods)

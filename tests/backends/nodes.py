@@ -1,0 +1,108 @@
+"""Process nodes for a backend: ``corral node``, started the way people start it."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+from corral.cluster.up.objects import access_objects
+from tests.backends.base import Backend, wait_for
+from tests.backends.embedded import node_token
+
+NOBODY = 65534
+
+
+class Node:
+    """One agent with a folder of its own."""
+
+    def __init__(
+        self,
+        backend: Backend,
+        name: str,
+        *,
+        isolation: str,
+        ordinary: bool,
+        options: tuple[str, ...],
+    ) -> None:
+        self.backend = backend
+        self.name = name
+        self.isolation = isolation
+        self.ordinary = ordinary
+        self.options = options
+        self.folder = Path(tempfile.mkdtemp(prefix=f"corral-{name}-"))
+        self.folder.chmod(0o755)
+        self.process: subprocess.Popen[bytes] | None = None
+        config = self.folder / "kubeconfig"
+        text = backend.kubeconfig.read_text().replace(backend.token, node_token(name))
+        authority = self.folder / "ca.crt"
+        authority.write_bytes(Path(backend.ca_file).read_bytes())
+        config.write_text(text.replace(backend.ca_file, str(authority)))
+        (self.folder / "data").mkdir()
+        if ordinary:
+            for path in (self.folder, config, authority, self.folder / "data"):
+                os.chown(path, NOBODY, NOBODY)
+
+    def start(self) -> None:
+        """Return when the node serves."""
+        log = self.folder / "log"
+        log.write_text("")
+        prefix: tuple[str, ...] = ()
+        if self.ordinary:
+            prefix = ("setpriv", f"--reuid={NOBODY}", f"--regid={NOBODY}", "--clear-groups")
+        with log.open("ab") as out:
+            self.process = subprocess.Popen(
+                [
+                    *prefix, sys.executable, "-m", "corral.cli.main", "node",
+                    "--kubeconfig", str(self.folder / "kubeconfig"), "--name", self.name,
+                    "--data-dir", str(self.folder / "data"), "--isolation", self.isolation,
+                    "--client-ca", str(self.folder / "ca.crt"), *self.options,
+                ],
+                stdout=out, stderr=out, stdin=subprocess.DEVNULL, start_new_session=True,
+                env={**os.environ, "HOME": str(self.folder)},
+            )  # fmt: skip
+        wait_for(self.process, log, "is ready")
+
+    def kill(self) -> None:
+        """As a crash: what runs goes on."""
+        assert self.process is not None
+        self.process.send_signal(signal.SIGKILL)
+        self.process.wait()
+
+    def stop(self) -> None:
+        """In order: pods end, nothing is left."""
+        if self.process is not None and self.process.poll() is None:
+            self.process.send_signal(signal.SIGTERM)
+            try:
+                self.process.wait(60)
+            except subprocess.TimeoutExpired:
+                self.process.send_signal(signal.SIGKILL)
+                self.process.wait()
+                raise RuntimeError(f"{self.name} did not stop:\n{self.log()}") from None
+        shutil.rmtree(self.folder, ignore_errors=True)
+
+    def log(self) -> str:
+        return (self.folder / "log").read_text()
+
+
+def add_node(
+    backend: Backend,
+    name: str,
+    *,
+    isolation: str = "auto",
+    ordinary: bool = False,
+    options: tuple[str, ...] = (),
+) -> Node:
+    """Start a node that works for the backend, with a node's own rights."""
+    for obj in access_objects():
+        plural = f"{obj['kind'].lower()}s"
+        reply = backend.request("POST", f"/apis/{obj['apiVersion']}/{plural}", obj)
+        assert reply.code in (201, 409), json.dumps(reply.json())
+    node = Node(backend, name, isolation=isolation, ordinary=ordinary, options=options)
+    node.start()
+    return node

@@ -1,0 +1,89 @@
+"""A cluster whose nodes run pods: the same cases on every backend and in every isolation mode.
+
+A node for each mode, started when a case first asks for it. Where the tests run as root, the nodes
+without namespaces of root run as an ordinary user.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Iterator
+
+import pytest
+
+from corral.cluster.node.isolation import Capabilities
+from tests.backends import Backend, EmbeddedBackend, Node, RealBackend, add_node
+from tests.cluster.binaries import on_machine
+from tests.cluster.kubectl.runner import Kubectl
+from tests.cluster.objects import Objects
+from tests.cluster.pods.pods import Pods
+
+MODES = ("root", "user", "plain")
+
+
+@pytest.fixture(scope="session")
+def backend(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Backend]:
+    """A cluster of its own, so that nodes of other cases are not among its nodes."""
+    kind = RealBackend if os.environ.get("CORRAL_BACKEND") == "real" else EmbeddedBackend
+    backend = kind(tmp_path_factory.mktemp("pods"))
+    try:
+        backend.start()
+        yield backend
+    finally:
+        backend.stop()
+
+
+@pytest.fixture(scope="session")
+def nodes(backend: Backend) -> Iterator[dict[str, Node]]:
+    """Mode → its node, as far as started."""
+    started: dict[str, Node] = {}
+    yield started
+    for node in started.values():
+        node.stop()
+
+
+def start_node(backend: Backend, started: dict[str, Node], mode: str) -> Node:
+    """The node of a mode; the case is skipped where this machine or user cannot have it."""
+    if mode not in started:
+        is_root = os.geteuid() == 0
+        if Capabilities.detect("probe", highest=mode).mode != mode:  # type: ignore[arg-type]
+            pytest.skip(f"pods cannot be isolated as {mode} here")
+        ordinary = is_root and mode != "root"
+        if ordinary and shutil.which("setpriv") is None:
+            pytest.skip("setpriv is not installed: no ordinary user to be")
+        started[mode] = add_node(backend, mode, isolation=mode, ordinary=ordinary)
+    return started[mode]
+
+
+@pytest.fixture(params=MODES)
+def node(request: pytest.FixtureRequest, backend: Backend, nodes: dict[str, Node]) -> Node:
+    """A node of each mode in turn."""
+    return start_node(backend, nodes, request.param)
+
+
+@pytest.fixture
+def any_node(backend: Backend, nodes: dict[str, Node]) -> Node:
+    """The node of the best mode there is."""
+    return start_node(backend, nodes, "root" if os.geteuid() == 0 else "user")
+
+
+@pytest.fixture
+def pods(objects: Objects, node: Node) -> Pods:
+    """Pods on the node of the case."""
+    return Pods(objects, node)
+
+
+@pytest.fixture
+def any_pods(objects: Objects, any_node: Node) -> Pods:
+    """Pods on the best node."""
+    return Pods(objects, any_node)
+
+
+@pytest.fixture
+def kubectl(kubeconfig: str, namespace: str, tmp_path_factory: pytest.TempPathFactory) -> Kubectl:
+    """The machine's kubectl, in the namespace of the case."""
+    found = on_machine("kubectl")
+    if not found:
+        pytest.skip("no kubectl")
+    return Kubectl(found, kubeconfig, tmp_path_factory.mktemp("home"), namespace)

@@ -1,0 +1,37 @@
+"""The controllers of services and budgets beside the cases, and a stage with a node of its own."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.backends import Backend
+from tests.cluster.binaries import built, on_machine
+from tests.cluster.kubectl.runner import Kubectl
+from tests.cluster.objects import Objects
+from tests.cluster.services.service_loops import loops
+from tests.cluster.services.service_stage import Stage
+
+
+@pytest.fixture(scope="session")
+def controllers(backend: Backend) -> Iterator[None]:
+    with loops(backend, "endpoints", "disruption", "replicaset", "deployment"):
+        yield
+
+
+@pytest.fixture
+def stage(controllers: None, cluster: Objects, objects: Objects, unique: str) -> Iterator[Stage]:
+    stage = Stage(cluster, objects, f"n-{unique}")
+    stage.add_node()
+    yield stage
+    stage.close()
+
+
+@pytest.fixture
+def kubectl(stage: Stage, kubeconfig: str, tmp_path: Path) -> Kubectl:
+    binary = on_machine("kubectl") or built("kubectl")
+    if not binary:
+        pytest.skip("no kubectl")
+    return Kubectl(binary, kubeconfig, tmp_path, stage.objects.namespace)
