@@ -15,6 +15,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from corral.cluster.up.objects import access_objects
+
 
 @dataclass
 class Reply:
@@ -112,6 +114,13 @@ class Backend:
         except urllib.error.HTTPError as err:
             with err:
                 return Reply(err.code, err.read(), dict(err.headers.items()))
+
+    def allow(self) -> None:
+        """Give nodes and controllers of ours the rights that `corral up` gives them."""
+        for obj in access_objects():
+            path = f"/apis/{obj['apiVersion']}/{obj['kind'].lower()}s"
+            reply = self.request("POST", path, obj)
+            assert reply.code in (201, 409), reply.body
 
     def tls(self) -> ssl.SSLContext:
         if not hasattr(self, "_tls"):

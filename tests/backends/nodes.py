@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import shutil
 import signal
@@ -11,7 +10,6 @@ import sys
 import tempfile
 from pathlib import Path
 
-from corral.cluster.up.objects import access_objects
 from tests.backends.base import Backend, wait_for
 from tests.backends.embedded import node_token
 
@@ -99,10 +97,7 @@ def add_node(
     options: tuple[str, ...] = (),
 ) -> Node:
     """Start a node that works for the backend, with a node's own rights."""
-    for obj in access_objects():
-        plural = f"{obj['kind'].lower()}s"
-        reply = backend.request("POST", f"/apis/{obj['apiVersion']}/{plural}", obj)
-        assert reply.code in (201, 409), json.dumps(reply.json())
+    backend.allow()
     node = Node(backend, name, isolation=isolation, ordinary=ordinary, options=options)
     node.start()
     return node

@@ -43,11 +43,7 @@ class RealBackend(Backend):
         pki = ensure_pki(self.folder / "pki")
         key, public = self._signing_key()
         tokens = self.folder / "tokens.csv"
-        tokens.write_text(
-            TOKENS
-            + "kcm-token,system:kube-controller-manager,kcm\n"
-            + "scheduler-token,system:kube-scheduler,scheduler\n"
-        )
+        tokens.write_text(TOKENS)
         memory = Path("/dev/shm")
         self._etcd_data = tempfile.mkdtemp(dir=memory if memory.is_dir() else None)
         client, peer, port = free_port(), free_port(), free_port()
@@ -85,7 +81,7 @@ class RealBackend(Backend):
 
     def _start_controllers(self, binaries: Path, key: Path, ca: Path, ca_key: Path) -> None:
         config = self.folder / "kcm.kubeconfig"
-        config.write_text(self.kubeconfig.read_text().replace("admin-token", "kcm-token"))
+        config.write_text(self.kubeconfig.read_text().replace("admin-token", "workloads-token"))
         self.spawn(
             "kube-controller-manager", str(binaries / "kube-controller-manager"),
             f"--kubeconfig={config}", "--leader-elect=false", "--bind-address=127.0.0.1",

@@ -137,11 +137,14 @@ class StatusWriter:
     async def _write(self) -> None:
         wait, longest = _RETRY
         while not self._gone:
-            patch = status_patch(self._known, self._read())
+            wanted = self._read()
+            patch = status_patch(self._known, wanted)
             if not patch or patch == self._residue:
                 return
             try:
                 await self._send(patch)
+                # of what was sent: meanwhile there may be more to say
+                self._residue = status_patch(self._known, wanted)
                 return
             except (NotFound, Conflict, Invalid) as err:
                 if isinstance(err, NotFound) or "uid" in err.message.lower():
@@ -173,7 +176,6 @@ class StatusWriter:
         )
         self._known = pod.get("status") or {}
         self._written(pod)
-        self._residue = status_patch(self._known, self._read())
 
 
 def _is_urgent(old: Obj, new: Obj) -> bool:

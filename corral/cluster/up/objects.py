@@ -40,6 +40,18 @@ _ROLES: Final = (
 )
 """Of the workload controllers."""
 
+_PATCHED: Final = {
+    "": "pods pods/status nodes nodes/status replicationcontrollers/status endpoints "
+    "persistentvolumeclaims persistentvolumeclaims/status persistentvolumes/status",
+    "apps": "deployments/status replicasets replicasets/status statefulsets/status "
+    "daemonsets/status controllerrevisions",
+    "batch": "jobs jobs/status cronjobs/status",
+    "autoscaling": "horizontalpodautoscalers/status",
+    "discovery.k8s.io": "endpointslices",
+    "policy": "poddisruptionbudgets/status",
+}
+"""What ours patch where kube-controller-manager replaces whole objects: group → resources."""
+
 
 def initial_objects() -> list[Obj]:
     """Fresh objects; one that is there already is left alone."""
@@ -55,6 +67,17 @@ def access_objects() -> list[Obj]:
     bindings = [
         _binding(f"corral:workloads:{role}", f"system:controller:{role}", manager)
         for role in _ROLES
+    ]
+    patches = [
+        {"apiGroups": [group], "resources": resources.split(), "verbs": ["patch", "update"]}
+        for group, resources in _PATCHED.items()
+    ]
+    folders = [
+        {
+            "apiGroups": [""],
+            "resources": ["persistentvolumes"],
+            "verbs": ["create", "delete", "get", "list", "watch", "patch", "update"],
+        },
     ]
     nodes = {"kind": "Group", "name": NODES_GROUP, "apiGroup": _RBAC}
     read = ["get", "list", "watch"]
@@ -78,6 +101,8 @@ def access_objects() -> list[Obj]:
     ]
     return [
         *bindings,
+        _role("corral:workloads", [*patches, *folders]),
+        _binding("corral:workloads", "corral:workloads", manager),
         _role("corral:node", rules),
         _binding("corral:node", "corral:node", nodes),
         _role("corral:scheduler", groups),

@@ -7,6 +7,7 @@ forks them decides what is loaded beforehand.
 from __future__ import annotations
 
 import asyncio
+import logging
 import os
 import signal
 from collections.abc import Callable, Iterable, Sequence
@@ -21,9 +22,12 @@ from corral.cluster.up.supervisor import Expected, Ready
 if TYPE_CHECKING:
     from corral.cluster.apiserver.server import ApiServer
     from corral.cluster.node.agent import AgentConfig
+    from corral.kube import KubeClient
     from corral.runtime import Manager
 
 __all__ = ["ServerSettings", "apiserver", "node", "scheduler", "workloads"]
+
+logger = logging.getLogger(__name__)
 
 
 class Stop:
@@ -148,11 +152,10 @@ async def scheduler(
 
 
 async def _manage(kubeconfig: Path | None, add: Callable[[Manager], object], ready: Ready) -> None:
-    from corral.kube import KubeClient
     from corral.runtime import Manager
 
     stop = Stop()
-    async with KubeClient.from_kubeconfig(str(kubeconfig) if kubeconfig else None) as client:
+    async with _client(kubeconfig) as client:
         manager = Manager(client)
         add(manager)
         running = asyncio.create_task(manager.run())
@@ -170,6 +173,14 @@ async def _manage(kubeconfig: Path | None, add: Callable[[Manager], object], rea
             await running
 
 
+def _client(kubeconfig: Path | None) -> KubeClient:
+    from corral.kube import KubeClient
+
+    # warnings are for people: what a controller sends is not theirs to mend
+    path = str(kubeconfig) if kubeconfig else None
+    return KubeClient.from_kubeconfig(path, on_warning=logger.debug)
+
+
 # -- nodes -----------------------------------------------------------------------------------------
 
 
@@ -178,10 +189,9 @@ async def node(
 ) -> None:
     """A node agent. Ends its pods when it is asked to stop, unless they are to be kept."""
     from corral.cluster.node.agent import Agent, FolderInUse
-    from corral.kube import KubeClient
 
     stop = Stop()
-    async with KubeClient.from_kubeconfig(str(kubeconfig) if kubeconfig else None) as client:
+    async with _client(kubeconfig) as client:
         agent = Agent(config, client)
         try:
             await agent.start()

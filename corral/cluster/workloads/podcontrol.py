@@ -13,7 +13,7 @@ from corral.kube.resources import PODS
 from corral.kube.types import Obj
 from corral.runtime import ConsistencyStore, EventRecorder, key_of, uid_of, version_of
 
-__all__ = ["PodControl"]
+__all__ = ["PodControl", "namespace_terminating"]
 
 
 class PodControl:
@@ -41,7 +41,7 @@ class PodControl:
         try:
             made = await self._client.create(PODS, body, field_manager=self._field_manager)
         except errors.ApiError as err:
-            if not _namespace_terminating(err):
+            if not namespace_terminating(err):
                 self._recorder.warning(owner, "FailedCreate", f"Error creating: {err.message}")
             raise
         self._note(owner, made)
@@ -100,6 +100,7 @@ def _is_gone(pod: Obj) -> bool:
     )
 
 
-def _namespace_terminating(err: errors.ApiError) -> bool:
+def namespace_terminating(err: errors.ApiError) -> bool:
+    """Nothing can be created here any more: trying again is of no use."""
     causes = err.details.get("causes") or ()
     return any(cause.get("reason") == "NamespaceTerminating" for cause in causes)

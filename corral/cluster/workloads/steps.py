@@ -38,7 +38,7 @@ class Answer:
     found: Obj | None = None
     """The object read, created or in the way."""
     existed: bool = False
-    """The name of the object to create was taken; ``found`` has it."""
+    """Something was there already: what to create (``found`` has it), or what to delete."""
     error: str | None = None
     """Why the step failed."""
 

@@ -6,11 +6,7 @@ Stories mostly wait, so many are told at the same time; each case then looks at 
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
-from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -24,36 +20,12 @@ from tests.cluster.jobs import (
     stories_life,
     stories_policies,
 )
+from tests.cluster.jobs.player import loops
 from tests.cluster.jobs.telling import STORIES, tell
 
 RECORDED = Path(__file__).parent / "recorded.json"
 AT_ONCE = 12
 __all__ = ["stories_counts", "stories_cron", "stories_indexed", "stories_life", "stories_policies"]
-
-
-@contextmanager
-def loops(backend: Backend) -> Iterator[None]:
-    """Our controllers, where the backend has none of its own."""
-    if backend.name == "real":
-        yield
-        return
-    root = Path(__file__).parent.parent.parent.parent
-    with (backend.folder / "loops.log").open("ab") as log:
-        process = subprocess.Popen(
-            [sys.executable, "-m", "tests.cluster.jobs.loops", str(backend.kubeconfig)],
-            cwd=root,
-            stdout=subprocess.PIPE,
-            stderr=log,
-        )
-    try:
-        assert process.stdout is not None
-        assert process.stdout.readline() == b"ready\n", (backend.folder / "loops.log").read_text()
-        yield
-    finally:
-        process.kill()
-        process.wait()
-        if process.stdout is not None:
-            process.stdout.close()
 
 
 def tell_all(backend: Backend, names: list[str]) -> dict[str, Any]:

@@ -14,6 +14,10 @@ from tests.cluster.objects import Obj, Objects, eventually
 
 HOST = "kubernetes.io/hostname"
 ZONE = "topology.kubernetes.io/zone"
+VOLCANO, COSCHEDULING = "scheduling.volcano.sh", "scheduling.x-k8s.io"
+VERSIONS = {VOLCANO: "v1beta1", COSCHEDULING: "v1alpha1"}
+OURS = "corral-scheduler"
+"""The name under which our scheduler runs beside another."""
 IMAGE = "registry.k8s.io/pause:3.10"
 
 
@@ -114,6 +118,33 @@ class Arena:
         made = {**kind, "metadata": {"name": name}, "spec": body}
         self.objects.create("persistentvolumeclaims", made)
         return name
+
+    def group(self, name: str, family: str, minimum: int, **spec: Any) -> str:
+        """A PodGroup of one of the two kinds."""
+        version = VERSIONS[family]
+        made = {"apiVersion": f"{family}/{version}", "kind": "PodGroup"}
+        body = {"minMember": minimum, **spec}
+        self.objects.create("podgroups", {**made, "metadata": {"name": name}, "spec": body})
+        return name
+
+    def member(
+        self, name: str, group: str, family: str, requests: dict[str, str], **spec: Any
+    ) -> str:
+        """A pod of a group."""
+        if family == VOLCANO:
+            return self.pod(
+                name, requests, annotations={"scheduling.k8s.io/group-name": group}, **spec
+            )
+        return self.pod(name, requests, labels={"scheduling.x-k8s.io/pod-group": group}, **spec)
+
+    def group_status(self, name: str, family: str) -> Obj:
+        made = self.objects.get(f"{family}/{VERSIONS[family]}", "podgroups", name)
+        found: Obj = made.get("status") or {}
+        return found
+
+    def placed(self, *names: str) -> int:
+        """How many of the pods have a node."""
+        return sum(bool(self.get(name)["spec"].get("nodeName")) for name in names)
 
     def end(self) -> None:
         """Delete the pods, which no kubelet will, and what was made for the cluster."""

@@ -79,6 +79,7 @@ class Gateway:
             netlink.send([netlink.set_up(_LO), netlink.add_bridge(BRIDGE, _mac(self.address))])
             self._bridge = socket.if_nametoindex(BRIDGE)
             netlink.send([address(self._bridge, self.address, self._network.prefixlen)])
+            _answer_strays()
             self._netlink = netlink.open_socket()
 
     def _publish(self, path: str) -> None:
@@ -192,6 +193,15 @@ def _has_bridge(namespace: int) -> bool:
     with suppress(OSError), inside(namespace):
         return socket.if_nametoindex(BRIDGE) > 0
     return False
+
+
+def _answer_strays() -> None:
+    """Have pods told at once that what they look for is not here, instead of letting them wait.
+
+    The kernel says so only where it forwards; there is no route to forward along.
+    """
+    with suppress(OSError), open("/proc/sys/net/ipv4/ip_forward", "w") as file:
+        file.write("1")
 
 
 def _mac(address: str) -> bytes:

@@ -53,9 +53,12 @@ class GatewayGround:
     def shown(self, address: str) -> str:
         return address
 
+    def prepare(self, address: str) -> None:
+        """Have the address answer, be it with a refusal. Raises NetworkError."""
+        self._gateway.serve(address)
+
     def bind(self, address: str, port: int, kind: socket.SocketKind) -> socket.socket:
         """A socket at a service's address; all agents of the machine have one. Raises OSError."""
-        self._gateway.serve(address)
         sock = make_socket(self._gateway.namespace, kind)
         try:
             sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
@@ -109,6 +112,9 @@ class LoopbackGround:
                 self._moved[address] = place
                 self._memory.write_text(json.dumps(self._moved))
         return str(IPv4Address(self._base + place))
+
+    def prepare(self, address: str) -> None:
+        """Nothing to do: every loopback address answers."""
 
     def bind(self, address: str, port: int, kind: socket.SocketKind) -> socket.socket:
         """A socket at the address that is shown for a service's. Raises OSError."""

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import asyncio
 import errno
+import logging
 import socket
 from collections.abc import Callable, Iterable
 from typing import Final, NamedTuple, Protocol
@@ -20,6 +21,8 @@ from corral.cluster.node.network.errors import NetworkError
 from corral.cluster.node.network.forwarding import Connections, Dialer, TcpForwarder, UdpForwarder
 from corral.cluster.node.network.targets import Targets
 
+logger = logging.getLogger(__name__)
+
 _RETRY_SECONDS: Final = 5.0
 _KINDS: Final = {"TCP": socket.SOCK_STREAM, "UDP": socket.SOCK_DGRAM}
 
@@ -27,8 +30,11 @@ _KINDS: Final = {"TCP": socket.SOCK_STREAM, "UDP": socket.SOCK_DGRAM}
 class Ground(Dialer, Protocol):
     """The network in which services are offered."""
 
+    def prepare(self, address: str) -> None:
+        """A service has this address, with or without targets. Raises NetworkError."""
+
     def bind(self, address: str, port: int, kind: socket.SocketKind) -> socket.socket:
-        """A socket at a service's address. Raises OSError, NetworkError."""
+        """A socket at a service's address. Raises OSError."""
 
 
 class Front(NamedTuple):
@@ -94,6 +100,8 @@ class ServiceProxy:
     async def _sync(self, service: str) -> None:
         state = self._directory.service(service)
         wanted = set(_fronts(state)) if state is not None else set()
+        if state is not None and state.entry.address:
+            self._prepare(state.entry)
         present = self._of.get(service, set())
         for front in present - wanted:
             self._open.pop(front).close()
@@ -109,6 +117,13 @@ class ServiceProxy:
         else:
             self._of.pop(service, None)
 
+    def _prepare(self, entry: ServiceEntry) -> None:
+        try:
+            self._ground.prepare(entry.address)
+        except NetworkError as err:
+            self._failed.add(entry.key)
+            logger.warning("the address of service %s does not work: %s", entry.key, err)
+
     async def _listen(
         self, front: Front, entry: ServiceEntry
     ) -> TcpForwarder | UdpForwarder | None:
@@ -118,7 +133,7 @@ class ServiceProxy:
                 sock = self._ground.bind(front.address, front.port.port, kind)
             else:
                 sock = _bind_node_port(front.port.node_port, kind)
-        except (OSError, NetworkError) as err:
+        except OSError as err:
             self._refused(front, entry, err)
             return None
 
@@ -139,11 +154,10 @@ class ServiceProxy:
             return None
         return forwarder
 
-    def _refused(self, front: Front, entry: ServiceEntry, err: Exception) -> None:
-        number = err.errno if isinstance(err, OSError) else 0
-        if number != errno.EACCES:
+    def _refused(self, front: Front, entry: ServiceEntry, err: OSError) -> None:
+        if err.errno != errno.EACCES:
             self._failed.add(front.service)  # it may be free later
-        if not front.address and number == errno.EADDRINUSE:
+        if not front.address and err.errno == errno.EADDRINUSE:
             return  # another agent of this machine serves it
         told = (entry.uid, front)
         if told not in self._told:
@@ -161,8 +175,8 @@ def _fronts(state: ServiceState) -> Iterable[Front]:
                 yield Front(entry.key, port, "")
 
 
-def _words(front: Front, err: Exception) -> str:
-    if isinstance(err, OSError) and err.errno == errno.EACCES:
+def _words(front: Front, err: OSError) -> str:
+    if err.errno == errno.EACCES:
         return (
             f"port {front.port.port} cannot be listened at: the node agent runs as an ordinary "
             "user, who may not use ports below 1024; give the service a higher port"

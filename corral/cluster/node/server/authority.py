@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from functools import partial
 
 from corral.cluster.node.server.identity import User, answered
 from corral.cluster.node.server.memory import Memory
@@ -63,7 +64,7 @@ class Authority:
         for subresource in subresources:
             question = (user, verb, subresource)
             try:
-                allowed = await self._memory.get(question, lambda q=question: self._review(q))  # type: ignore[misc]
+                allowed = await self._memory.get(question, partial(self._review, question))
             except (ApiError, KubeConnectionError, ConfigError) as err:
                 log.warning("access to this node could not be reviewed: %s", err)
                 raise Forbidden(

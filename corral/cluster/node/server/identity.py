@@ -8,6 +8,7 @@ import hashlib
 import logging
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 import orjson
@@ -68,7 +69,7 @@ class Identity:
             raise Unauthenticated("the token is too long")
         try:
             found = await self._memory.get(
-                hashlib.sha256(token.encode()).digest(), lambda: self._review(token)
+                hashlib.sha256(token.encode()).digest(), partial(self._review, token)
             )
         except (ApiError, KubeConnectionError, ConfigError) as err:
             log.warning("a token could not be reviewed: %s", err)

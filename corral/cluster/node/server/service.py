@@ -4,19 +4,18 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from aiohttp import web
 from prometheus_client import CollectorRegistry
 
 from corral.cluster.node.access import AccessError, PodAccess
-from corral.cluster.node.server.authority import Authority, Forbidden
+from corral.cluster.node.server.authority import Authority, Forbidden, Question
 from corral.cluster.node.server.certificates import Certificates
 from corral.cluster.node.server.changes import Changes
-from corral.cluster.node.server.identity import Identity, Unauthenticated
+from corral.cluster.node.server.identity import Identity, Unauthenticated, User
 from corral.cluster.node.server.logs import Logs
 from corral.cluster.node.server.memory import Memory
 from corral.cluster.node.server.readings import Readings
@@ -26,6 +25,7 @@ from corral.kube.client import KubeClient, KubeConnectionError
 from corral.kube.config import ConfigError
 from corral.kube.errors import ApiError
 from corral.kube.resources import CONFIGMAPS
+from corral.kube.types import Obj
 
 log = logging.getLogger(__name__)
 
@@ -44,7 +44,7 @@ STOP_WAIT = 1.0
 class Route:
     """Who answers, to which methods, and how many parts of the path it takes."""
 
-    handler: Callable[..., Any]
+    handler: Callable[..., Awaitable[web.StreamResponse]]
     methods: Sequence[str] = ("GET",)
     parts: Sequence[int] = (0,)
 
@@ -92,33 +92,17 @@ class NodeServer:
         self._client_ca = client_ca
         self._certificate = certificate
         self._anonymous = anonymous
-        self._users: Memory[Any, Any] = Memory()
-        self._rights: Memory[Any, Any] = Memory()
+        self._users: Memory[bytes, User | None] = Memory()
+        self._rights: Memory[Question, bool] = Memory()
         self._identity = Identity(client, self._users)
         self._authority = Authority(client, self._rights, node=node)
         self._changes = Changes()
-        settings = {
-            "kind": "KubeletConfiguration",
-            "apiVersion": "kubelet.config.k8s.io/v1beta1",
-            "authentication": {
-                "x509": {},
-                "webhook": {"enabled": True, "cacheTTL": "2m0s"},
-                "anonymous": {"enabled": anonymous},
-            },
-            "authorization": {
-                "mode": "Webhook",
-                "webhook": {"cacheAuthorizedTTL": "5m0s", "cacheUnauthorizedTTL": "30s"},
-            },
-            "enableDebuggingHandlers": True,
-            "enableSystemLogHandler": False,
-            "streamingConnectionIdleTimeout": "4h0m0s",
-        }
         reports = Reports(
             access,
             Readings(access),
             node=node,
             folder=folder,
-            settings=settings,
+            settings=_settings(anonymous=anonymous),
             metrics=metrics,
             probes=probes,
             problems=problems,
@@ -222,8 +206,7 @@ class NodeServer:
         if request.method not in route.methods:
             headers = {"Allow": ", ".join(route.methods)}
             return web.Response(status=405, text="Method Not Allowed", headers=headers)
-        response: web.StreamResponse = await route.handler(request, *where)
-        return response
+        return await route.handler(request, *where)
 
 
 def _routes(logs: Logs, sessions: Sessions, reports: Reports) -> Mapping[str, Route]:
@@ -246,4 +229,24 @@ def _routes(logs: Logs, sessions: Sessions, reports: Reports) -> Mapping[str, Ro
         "stats/summary": Route(reports.stats_summary, both),
         "checkpoint": Route(reports.checkpoint, ("POST",), parts=(3,)),
         "logs": Route(reports.logs, parts=range(64)),
+    }
+
+
+def _settings(*, anonymous: bool) -> Obj:
+    """What ``/configz`` shows."""
+    return {
+        "kind": "KubeletConfiguration",
+        "apiVersion": "kubelet.config.k8s.io/v1beta1",
+        "authentication": {
+            "x509": {},
+            "webhook": {"enabled": True, "cacheTTL": "2m0s"},
+            "anonymous": {"enabled": anonymous},
+        },
+        "authorization": {
+            "mode": "Webhook",
+            "webhook": {"cacheAuthorizedTTL": "5m0s", "cacheUnauthorizedTTL": "30s"},
+        },
+        "enableDebuggingHandlers": True,
+        "enableSystemLogHandler": False,
+        "streamingConnectionIdleTimeout": "4h0m0s",
     }

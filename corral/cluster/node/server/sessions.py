@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import errno
 import logging
-from collections.abc import Iterator, Mapping
+from collections.abc import Awaitable, Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from typing import Any
 
@@ -136,7 +136,7 @@ def parse_options(query: Mapping[str, str]) -> Options:
     return Options(stdin=asked.stdin, stdout=asked.stdout, stderr=stderr, tty=asked.tty)
 
 
-async def _run(session: Session, start: Any, *, tty: bool) -> None:
+async def _run(session: Session, start: Callable[[], Awaitable[Streams]], *, tty: bool) -> None:
     try:
         streams = await start()
     except (AccessError, ContainerError) as err:

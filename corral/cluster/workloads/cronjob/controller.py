@@ -117,12 +117,7 @@ class CronJobController:
             case CreateJob(body):
                 return await self._create(cron_job, body)
             case DeleteJob(namespace, name):
-                try:
-                    await self._client.delete(
-                        JOBS, name, namespace=namespace, propagation="Background"
-                    )
-                except NotFound:
-                    return Answer()
+                return await self._delete(namespace, name)
             case WriteStatus(status):
                 written = await self._client.replace(
                     CRONJOBS,
@@ -143,6 +138,13 @@ class CronJobController:
             return Answer(await self._find(meta["namespace"], meta["name"]), existed=True)
         self._consistency.wrote_at(key_of(cron_job), uid_of(cron_job), JOBS, version_of(made))
         return Answer(made)
+
+    async def _delete(self, namespace: str, name: str) -> Answer:
+        try:
+            await self._client.delete(JOBS, name, namespace=namespace, propagation="Background")
+        except NotFound:
+            return Answer()
+        return Answer(existed=True)
 
     async def _find(self, namespace: str, name: str) -> Obj | None:
         try:

@@ -56,7 +56,7 @@ class CreateJob:
 
 @dataclass(frozen=True, slots=True)
 class DeleteJob:
-    """Delete this job and, in the background, its pods; one that is gone counts as deleted."""
+    """Delete this job and, in the background, its pods; answer whether it ``existed``."""
 
     namespace: str
     name: str
@@ -270,7 +270,8 @@ def _delete(state: _State, reference: Obj) -> Generator[Step, Answer, bool]:
         state.say("Warning", "FailedDelete", f"Deleted job: {answer.error}")
         return False
     state.drop(reference.get("uid", ""))
-    state.say("Normal", "SuccessfulDelete", f"Deleted job {name}")
+    if answer.existed:  # else an earlier pass deleted it, and said so
+        state.say("Normal", "SuccessfulDelete", f"Deleted job {name}")
     return True
 
 
@@ -285,7 +286,8 @@ def _trim_history(state: _State) -> Generator[Step, Answer, None]:
         ended = [j for j in state.jobs if (finished_condition(j) or {}).get("type") == kind]
         ended.sort(key=_by_start)
         for job in ended[: max(0, len(ended) - limit)]:
-            yield from _delete(state, _reference(job))
+            if not is_deleting(job):
+                yield from _delete(state, _reference(job))
 
 
 def _by_start(job: Obj) -> tuple[Any, ...]:

@@ -28,7 +28,7 @@ from corral.cluster.workloads.job.steps import (
     Verdict,
     WriteStatus,
 )
-from corral.cluster.workloads.podcontrol import PodControl
+from corral.cluster.workloads.podcontrol import PodControl, namespace_terminating
 from corral.cluster.workloads.pods import slow_start, uid
 from corral.cluster.workloads.steps import emit
 from corral.kube.client import KubeClient, KubeConnectionError
@@ -61,6 +61,8 @@ class Outcome:
     """A creation was sent and not answered: the pod may or may not exist."""
 
     def note(self, error: Exception) -> None:
+        if isinstance(error, ApiError) and namespace_terminating(error):
+            return  # the job will go with its namespace
         self.problem = self.problem or error
 
 

@@ -118,11 +118,13 @@ class GroupWriter:
         assert gang.obj is not None and gang.spec is not None
         uid, limit = gang.obj["metadata"]["uid"], gang.spec.timeout
         count = tally(gang.pods.values())
-        if limit is None or count.placed + count.succeeded >= gang.spec.minimum:
+        began = status.get("scheduleStartTime")
+        placed = count.placed + count.succeeded >= gang.spec.minimum
+        if limit is None or began is None or placed:
             self._overdue.discard(uid)
             return None
-        began = status.get("scheduleStartTime") or gang.obj["metadata"]["creationTimestamp"]
-        left = limit - (self._wall() - datetime.fromisoformat(began).timestamp())
+        # Its second has begun, not ended: one more, so that nobody is reported too early.
+        left = limit + 1 - (self._wall() - datetime.fromisoformat(began).timestamp())
         if left > 0:
             return Result(requeue_after=left)
         if uid not in self._overdue:

@@ -136,9 +136,7 @@ class Pod:
                 await container.kill()
                 container.remove()
         await self.agent.network.close(self.sandbox)
-        await self.agent.client.delete(
-            PODS, self.name, namespace=self.namespace, grace_period_seconds=0
-        )
+        await self.agent.client.delete(PODS, self.name, namespace=self.namespace, grace_seconds=0)
 
     def names(self) -> str:
         return Path(self.sandbox.hosts).read_text()
@@ -171,7 +169,7 @@ async def make_namespace(client: KubeClient) -> str:
     async with asyncio.timeout(LIMIT):
         while True:
             accounts = await client.list_all(SERVICEACCOUNTS, name)
-            if any(a["metadata"]["name"] == "default" for a in accounts.items):
+            if any(a["metadata"]["name"] == "default" for a in accounts["items"]):
                 return name
             await asyncio.sleep(0.01)
 

@@ -7,12 +7,14 @@ import json
 import os
 import socket
 from collections.abc import AsyncIterator
+from contextlib import suppress
 from pathlib import Path
 
 import aiohttp
 import pytest
 
 from corral.cluster.node.isolation import Capabilities, Mode
+from corral.cluster.node.network.namespaces import inode_of
 from corral.kube.resources import ENDPOINTSLICES, EVENTS, PODS, SERVICES
 from tests.backends import Backend
 from tests.unit.cluster.node.network_rig import (
@@ -76,31 +78,33 @@ def mode(request: pytest.FixtureRequest, highest: Mode) -> Mode:
 
 @pytest.fixture
 async def agent(embedded: Backend, tmp_path: Path, mode: Mode) -> AsyncIterator[Agent]:
-    before = traces()
+    mounts, devices = Path("/proc/self/mounts").read_text(), socket.if_nameindex()
     async with agent_on(str(embedded.kubeconfig), tmp_path / "one", mode) as agent:
         yield agent
-    await until(lambda: traces() == before)
+        gateway = agent.network._gateway
+        made = inode_of(gateway.namespace) if gateway and gateway.namespace >= 0 else 0
+    assert Path("/proc/self/mounts").read_text() == mounts
+    assert socket.if_nameindex() == devices
     assert not (tmp_path / "machine").exists()
     assert not (tmp_path / "one" / "network").exists()
+    assert not holders_of(made), "somebody still has the gateway open"
+
+
+def holders_of(namespace: int) -> list[str]:
+    """Processes that keep a network namespace alive."""
+    found = []
+    for name in os.listdir("/proc"):
+        with suppress(OSError):
+            links = [f"/proc/{name}/fd/{fd}" for fd in os.listdir(f"/proc/{name}/fd")]
+            for link in [*links, f"/proc/{name}/ns/net"]:
+                if os.readlink(link) == f"net:[{namespace}]":
+                    found.append(link)
+    return found
 
 
 @pytest.fixture
 async def namespace(agent: Agent) -> str:
     return await make_namespace(agent.client)
-
-
-def traces() -> tuple[str, list[tuple[int, str]], int]:
-    """What a network could leave on the machine: mounts, devices, namespaces of processes."""
-    namespaces = set()
-    for name in os.listdir("/proc"):
-        if name.isdigit():
-            try:
-                links = [os.readlink(f"/proc/{name}/ns/net")]
-                links += [os.readlink(f"/proc/{name}/fd/{fd}") for fd in os.listdir(f"/proc/{name}/fd")]
-            except OSError:
-                continue
-            namespaces |= {link for link in links if link.startswith("net:")}
-    return Path("/proc/self/mounts").read_text(), socket.if_nameindex(), len(namespaces)
 
 
 async def resolve(pod: Pod, *names: str) -> list[list[str]]:
@@ -347,7 +351,7 @@ async def test_ports_that_an_ordinary_user_may_not_have(agent: Agent, namespace:
     await agent.pod("low", namespace)
     async with asyncio.timeout(20):
         while True:
-            events = (await agent.client.list_all(EVENTS, namespace)).items
+            events = (await agent.client.list_all(EVENTS, namespace))["items"]
             if any("ports below 1024" in event["message"] for event in events):
                 return
             await asyncio.sleep(0.05)
@@ -377,7 +381,9 @@ async def test_http(agent: Agent, namespace: str) -> None:
         "print('up', flush=True); s.serve_forever()"
     )
     await pod.serve(code)
-    async with aiohttp.ClientSession(connector=agent.network.http_connector(pod.sandbox)) as session:
+    async with aiohttp.ClientSession(
+        connector=agent.network.http_connector(pod.sandbox)
+    ) as session:
         for _ in range(3):
             async with session.get(f"http://{pod.address}:8080/") as answer:
                 assert answer.status == 204
@@ -395,7 +401,7 @@ async def test_restart(agent: Agent, namespace: str) -> None:
     await client.knows("web")
     await agent.stop(remove=False)
     await agent.client.delete(SERVICES, "web", namespace=namespace)
-    await agent.client.delete(PODS, "gone", namespace=namespace, grace_period_seconds=0)
+    await agent.client.delete(PODS, "gone", namespace=namespace, grace_seconds=0)
     await make_service(agent.client, namespace, "later", 8000, selector={"app": "web"})
     again = Agent(agent.client, agent.folder, agent.mode)
     await again.start()
@@ -450,7 +456,6 @@ async def test_two_clusters_beside_each_other(
         if agent.mode == "root":
             # the very same addresses, and no way between them
             assert one.address == two.address
-            assert agent.network._gateway and other.network._gateway
         else:
             assert one.address.rpartition(".")[0] != two.address.rpartition(".")[0]
 
@@ -475,4 +480,3 @@ async def test_opened_twice_at_once(agent: Agent, namespace: str) -> None:
     one, two = await asyncio.gather(agent.network.open(pod), agent.network.open(pod))
     assert one is two
     await agent.network.close(one)
-

@@ -62,9 +62,8 @@ def test_nothing_runs() -> None:
 
 
 def test_labels_are_escaped() -> None:
-    page = exposition.Page()
-    page.family("m", "gauge", "about", [({"k": 'a"b\\c\nd'}, 1.0)])
-    assert page.text().splitlines()[-1] == 'm{k="a\\"b\\\\c\\nd"} 1.0'
+    family = exposition.Family("m", "gauge", "about", lambda v: v, dated=False)
+    assert family.lines([({"k": 'a"b\\c\nd'}, 1.0)], 0.0)[-1] == 'm{k="a\\"b\\\\c\\nd"} 1.0'
 
 
 def test_cadvisor_page() -> None:

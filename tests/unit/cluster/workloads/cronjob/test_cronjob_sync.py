@@ -95,6 +95,7 @@ class Ran:
                 if "delete_error" in answers:
                     return Answer(error=answers["delete_error"])
                 self.deleted.append(name)
+                return Answer(existed=not answers.get("gone"))
             case Emit(events):
                 self.reasons += [event.reason for event in events]
             case WriteStatus(status):
@@ -272,6 +273,15 @@ def test_history_limits() -> None:
     subject = cron_job(last=TOP, successfulJobsHistoryLimit=2, failedJobsHistoryLimit=1)
     assert Ran(subject, jobs, AFTER).deleted == ["s3", "s2", "f2"]
     assert Ran(cron_job(last=TOP), jobs, AFTER).deleted == []
+    assert "SuccessfulDelete" not in Ran(subject, jobs, AFTER, gone=True).reasons
+    going = {**jobs[1], "metadata": {**jobs[1]["metadata"], "deletionTimestamp": text(TOP)}}
+    assert Ran(subject, [*jobs[:1], going, *jobs[2:]], AFTER).deleted == ["s2", "f2"]
+
+
+def test_history_is_kept_short_before_anything_else() -> None:
+    done = job("old", "Complete", completionTime=text(TOP))
+    subject = cron_job(last=TOP, status=ACTIVE, successfulJobsHistoryLimit=0)
+    assert Ran(subject, [done], AFTER).reasons == ["SuccessfulDelete"]
 
 
 def test_body() -> None:

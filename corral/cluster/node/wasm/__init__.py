@@ -1,0 +1,39 @@
+"""Containers that are WebAssembly modules: pods with ``runtimeClassName: wasm``.
+
+Such a container is an ordinary one for the engine: a small runner (``runner``, with ``cache``),
+which runs the module in wasmtime with the limits of its ``Plan`` (``plan``). ``command`` makes the
+plan of what the pod says, without I/O, and refuses what a module cannot have.
+
+A module sees its arguments, its variables, its standard streams, clocks, random numbers, and the
+container's volumes at their mount paths. It sees no network, no other file of the machine, and no
+other process. Names below are loaded when first used; none of them needs wasmtime.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from corral.cluster.node.wasm.command import Launch, is_wasm, wasm_command
+    from corral.cluster.node.wasm.objects import RUNTIME_CLASS, runtime_class
+    from corral.cluster.node.wasm.outcomes import exit_reason
+
+_HOMES = {
+    "command": "Launch is_wasm wasm_command",
+    "objects": "RUNTIME_CLASS runtime_class",
+    "outcomes": "exit_reason",
+}
+_HOME_OF = {name: module for module, names in _HOMES.items() for name in names.split()}
+
+__all__ = ["RUNTIME_CLASS", "Launch", "exit_reason", "is_wasm", "runtime_class", "wasm_command"]
+
+
+def __getattr__(name: str) -> Any:
+    home = _HOME_OF.get(name)
+    if home is None:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    from importlib import import_module
+
+    value = getattr(import_module(f"{__name__}.{home}"), name)
+    globals()[name] = value
+    return value
