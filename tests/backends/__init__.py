@@ -5,7 +5,15 @@
 
 from tests.backends.base import Backend
 from tests.backends.embedded import EmbeddedBackend
-from tests.backends.nodes import Node, add_node
+from tests.backends.nodes import Node, add_node, ordinary_python
 from tests.backends.real import RealBackend, real_binaries
 
-__all__ = ["Backend", "EmbeddedBackend", "Node", "RealBackend", "add_node", "real_binaries"]
+__all__ = [
+    "Backend",
+    "EmbeddedBackend",
+    "Node",
+    "RealBackend",
+    "add_node",
+    "ordinary_python",
+    "real_binaries",
+]

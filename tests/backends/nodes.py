@@ -7,13 +7,41 @@ import shutil
 import signal
 import subprocess
 import sys
+import sysconfig
 import tempfile
+from functools import cache
 from pathlib import Path
 
 from tests.backends.base import Backend, wait_for
 from tests.backends.embedded import node_token
 
 NOBODY = 65534
+ORDINARY = ("setpriv", f"--reuid={NOBODY}", f"--regid={NOBODY}", "--clear-groups")
+
+
+@cache
+def ordinary_python() -> tuple[str, dict[str, str]] | None:
+    """An interpreter that an ordinary user may run, with the variables to find our packages.
+
+    The one at work where it can be; else the machine's own of the same version.
+    """
+    try:
+        subprocess.run([*ORDINARY, "sh", "-c", f"{sys.executable} -c 1"], check=True, timeout=30)
+    except (OSError, subprocess.SubprocessError):
+        version = f"python{sys.version_info.major}.{sys.version_info.minor}"
+        other = shutil.which(version, path="/usr/local/bin:/usr/bin:/bin")
+        folders = [str(Path(__file__).parents[2]), sysconfig.get_path("purelib")]
+        more = {"PYTHONPATH": os.pathsep.join(folders)}
+        if other is None or not _runs(other, more):
+            return None
+        return other, more
+    return sys.executable, {}
+
+
+def _runs(python: str, more: dict[str, str]) -> bool:
+    check = [*ORDINARY, python, "-c", "import corral.cli.main, aiohttp, orjson"]
+    done = subprocess.run(check, env={**os.environ, **more}, capture_output=True, check=False)
+    return done.returncode == 0
 
 
 class Node:
@@ -51,18 +79,21 @@ class Node:
         log = self.folder / "log"
         log.write_text("")
         prefix: tuple[str, ...] = ()
+        python, more = sys.executable, dict[str, str]()
         if self.ordinary:
-            prefix = ("setpriv", f"--reuid={NOBODY}", f"--regid={NOBODY}", "--clear-groups")
+            found = ordinary_python()
+            assert found is not None
+            prefix, (python, more) = ORDINARY, found
         with log.open("ab") as out:
             self.process = subprocess.Popen(
                 [
-                    *prefix, sys.executable, "-m", "corral.cli.main", "node",
+                    *prefix, python, "-m", "corral.cli.main", "node",
                     "--kubeconfig", str(self.folder / "kubeconfig"), "--name", self.name,
                     "--data-dir", str(self.folder / "data"), "--isolation", self.isolation,
                     "--client-ca", str(self.folder / "ca.crt"), *self.options,
                 ],
                 stdout=out, stderr=out, stdin=subprocess.DEVNULL, start_new_session=True,
-                env={**os.environ, "HOME": str(self.folder)},
+                env={**os.environ, "HOME": str(self.folder), **more},
             )  # fmt: skip
         wait_for(self.process, log, "is ready")
 

@@ -235,7 +235,14 @@ class ApiServer:
         context.load_cert_chain(self.pki.serving.cert_file, self.pki.serving.key_file)
         context.load_verify_locations(self.pki.ca.cert_file)
         context.verify_mode = ssl.CERT_OPTIONAL
-        server = web.Server(self.front.handle, access_log=None, handler_cancellation=True)
+        server = web.Server(
+            self.front.handle,
+            access_log=None,
+            handler_cancellation=True,
+            # the words of a long `kubectl exec` are in its query
+            max_line_size=1 << 20,
+            max_field_size=1 << 18,
+        )
         self._runner = web.ServerRunner(server)
         await self._runner.setup()
         site = web.TCPSite(

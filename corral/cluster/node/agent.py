@@ -32,14 +32,19 @@ from corral.cluster.node.pod_table import PodTable
 from corral.cluster.node.registration import Registration
 from corral.cluster.node.resources import Gpu, GpuPool, discover_gpus, node_capacity
 from corral.cluster.node.server import NodeServer
+from corral.cluster.node.sweeper import Sweeper
 from corral.kube.client import KubeClient
 from corral.kube.resources import NODES, PODS
-from corral.runtime import Change, Informer, Manager
+from corral.runtime import Change, Informer, Manager, ManagerSettings
 
 __all__ = ["Agent", "AgentConfig", "FolderInUse"]
 
 logger = logging.getLogger(__name__)
 
+SERVICES_PATIENCE: Final = 5.0
+"""Seconds to wait for what the network has to know, before pods start without."""
+_PATIENT: Final = ManagerSettings(sync_timeout=float(10**9))
+MAX_REQUESTS: Final = 16
 END_MARGIN: Final = 10.0
 """Seconds beyond the longest grace period after which a stop no longer waits."""
 
@@ -47,9 +52,17 @@ END_MARGIN: Final = 10.0
 class Agent:
     """One node on one folder."""
 
-    def __init__(self, config: AgentConfig, client: KubeClient) -> None:
+    def __init__(
+        self, config: AgentConfig, client: KubeClient, *, network_client: KubeClient | None = None
+    ) -> None:
+        """``network_client`` reads all Services, EndpointSlices and Pods of the cluster.
+
+        A node's own credentials may not: without others that may, services and names of pods on
+        other nodes are not known here. By default it is ``client``.
+        """
         self.config = config
         self._client = client
+        self._network_client = network_client or client
         self._layout = Layout(config.data_dir)
         self._lock = FolderLock(self._layout.lock)
         self._failed: asyncio.Future[None] | None = None
@@ -83,12 +96,13 @@ class Agent:
         for words in capabilities.missing:
             logger.info("pods of this node go without %s", words)
         self._manager = Manager(self._client)
+        self._network_manager = Manager(self._network_client, settings=_PATIENT)
         mine = self._manager.informer(PODS, field_selector=f"spec.nodeName={self.config.name}")
         node = self._manager.informer(NODES, field_selector=f"metadata.name={self.config.name}")
         self._network = PodNetwork(
             capabilities.mode,
             self._engine,
-            self._manager,
+            self._network_manager,
             folder=self.config.data_dir,
             node=self.config.name,
         )
@@ -115,6 +129,7 @@ class Agent:
         pool = GpuPool(gpus)
         self._registration = Registration(self.config, self._client, gpus=gpus, capacity=capacity)
         self._objects = ObjectSources(self._client)
+        self._sweeper = Sweeper()
         launcher = Launcher(
             self.config,
             self._layout,
@@ -122,6 +137,7 @@ class Agent:
             network=self._network,
             cgroups=self._groups,
             gpus=pool,
+            sweeper=self._sweeper,
         )
         parts = NodeParts(
             config=self.config,
@@ -132,6 +148,8 @@ class Agent:
             objects=self._objects,
             claims=Claims(self._client),
             recorder=self._manager.recorder("kubelet", host=self.config.name),
+            sweeper=self._sweeper,
+            turns=asyncio.Semaphore(MAX_REQUESTS),
             allocatable=capacity,
         )
         self._table = PodTable(
@@ -156,13 +174,29 @@ class Agent:
         mine.add_handler(self._table.changed)
         node.add_handler(self._node_changed)
         self._run(self._manager.run(), "manager")
+        self._run(self._network_manager.run(), "network manager")
         await self._serve()
-        await self._unless_failed(self._registration.register())
-        await self._unless_failed(self._manager.wait_ready())
+        await self._unless_failed(self._wait_ready())
         self._ready = True
         holders = {uid: c for uid, c in sandboxes_of(adopted).items() if uid}
         await self._table.open(mine.store, holders)
         self._run(self._registration.keep_alive(), "heartbeat")
+
+    async def _wait_ready(self) -> None:
+        async with asyncio.TaskGroup() as group:
+            group.create_task(self._registration.register())
+            group.create_task(self._manager.wait_ready())
+            group.create_task(self._know_services())
+
+    async def _know_services(self) -> None:
+        try:
+            async with asyncio.timeout(SERVICES_PATIENCE):
+                await self._network_manager.wait_ready()
+        except TimeoutError:
+            logger.warning(
+                "this node does not know all services and pods of the cluster: give it credentials "
+                "that may list services, endpointslices and pods"
+            )
 
     async def _unless_failed(self, work: Coroutine[Any, Any, None]) -> None:
         """Wait for it, unless a part of the agent dies first."""
@@ -247,9 +281,11 @@ class Agent:
             except TimeoutError:
                 logger.warning("some pods have not ended in time; the next agent sees to them")
         await self._table.let_go()
+        await self._sweeper.close()
         await self._network.stop(remove=end_pods)
         await self._objects.close()
         self._manager.stop()
+        self._network_manager.stop()
         await self._abandon()
         if end_pods and self._groups is not None:
             self._groups.close()
@@ -259,12 +295,9 @@ class Agent:
         self._stopped.set()
         if self._server is not None:
             await self._server.stop()
-        manager = [task for task in self._background if task.get_name() == "manager"]
         for task in self._background:
-            if task not in manager:
-                task.cancel()
-        if manager and not self._ready:
-            manager[0].cancel()
+            if not self._ready or not task.get_name().endswith("manager"):
+                task.cancel()  # managers that run end in order by themselves
         await asyncio.gather(*self._background, return_exceptions=True)
         if self._engine is not None:
             self._engine.close()

@@ -259,15 +259,21 @@ class Engine:
         root.mkdir(parents=True, exist_ok=True, mode=0o700)
 
     def warm(self) -> None:
-        """Have the process that forks shims ready, so that the first container is not late."""
+        """Have the process that forks shims ready, so that the first container is not late.
+
+        There is one of them for each root: that of a dead agent first does what it was told, so
+        that nothing it does comes as a surprise. Raises ContainerError.
+        """
         if self._zygote is not None and self._zygote.poll() is None:
             return
         self.close()
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-        with theirs:
+        with theirs, open(self._root.with_name(f"{self._root.name}.lock"), "wb") as turn:
+            _await_turn(turn.fileno())
             self._zygote = subprocess.Popen(
-                [self._python, "-S", "-E", "-s", "-B", "-c", _BOOT, _ROOT],
+                [self._python, "-S", "-E", "-s", "-B", "-c", _BOOT, _ROOT, str(turn.fileno())],
                 stdin=theirs.fileno(),
+                pass_fds=[turn.fileno()],
                 stdout=subprocess.DEVNULL,
                 cwd="/",
                 # some Pythons are found by their libraries only this way
@@ -350,6 +356,19 @@ class Engine:
                 state = _bury(folder, _read_state(folder))
             found.append(Container(folder, spec, state))
         return found
+
+
+def _await_turn(lock: int) -> None:
+    """Take the lock that the process which forks shims holds as long as it lives."""
+    deadline = time.monotonic() + START_TIMEOUT
+    while True:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            return
+        except BlockingIOError:
+            if time.monotonic() > deadline:
+                raise ContainerError("another agent starts containers here") from None
+            time.sleep(0.002)  # whoever holds it is on its way out
 
 
 async def _settled(folder: Path) -> State | None:

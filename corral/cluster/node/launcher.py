@@ -15,13 +15,14 @@ from corral.cluster.node import environment, groups
 from corral.cluster.node.config import AgentConfig
 from corral.cluster.node.containers import Container, ContainerSpec, Engine, Mount
 from corral.cluster.node.groups import Groups, Limits
-from corral.cluster.node.identity import Identity, identity_of
+from corral.cluster.node.identity import Identity, identity_of, not_honoured
 from corral.cluster.node.images import Image
 from corral.cluster.node.isolation import Sandbox
 from corral.cluster.node.layout import Layout
 from corral.cluster.node.network import PodNetwork
 from corral.cluster.node.resources import GPU, GpuPool, device_environment
 from corral.cluster.node.sources import PodContext, Sources
+from corral.cluster.node.sweeper import Sweeper
 from corral.cluster.node.volumes import mounts_of
 from corral.kube.quantity import Quantity
 from corral.kube.types import Obj
@@ -53,6 +54,7 @@ class Launcher:
         network: PodNetwork,
         cgroups: Groups | None,
         gpus: GpuPool,
+        sweeper: Sweeper,
     ) -> None:
         self._config = config
         self._layout = layout
@@ -60,6 +62,7 @@ class Launcher:
         self._network = network
         self._cgroups = cgroups
         self._gpus = gpus
+        self._sweeper = sweeper
         self._may_change_user = os.geteuid() == 0 and network.mode != "user"
 
     async def start(self, container: Obj, attempt: int, scene: Scene) -> Container:
@@ -143,12 +146,14 @@ class Launcher:
             logger.warning("no control group for %s: %s", name, err)
             return []
 
+    def cannot_honour(self, pod: Obj) -> list[str]:
+        """What this node cannot do for a pod, in words; it runs without."""
+        return not_honoured(pod, may_change=self._may_change_user, own_uid=os.geteuid())
+
     def ended(self, container: Container) -> None:
         """Give back what a container had that has ended."""
-        try:
-            groups.remove(container.spec.get("cgroups", ()))
-        except OSError as err:
-            logger.info("the control group of %s stays for now: %s", container.id, err)
+        if paths := container.spec.get("cgroups"):
+            self._sweeper.later(groups.remove, paths)
 
     def release_devices(self, uid: str, name: str) -> None:
         """The container will not be started again."""

@@ -15,6 +15,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from functools import lru_cache
 from typing import Final, TypeAlias
 
 from corral.cluster.node.backoff import Backoff, words
@@ -556,7 +557,12 @@ def container_id(name: str) -> str:
 
 def format_time(seconds: float) -> str:
     """RFC 3339, in whole seconds."""
-    return datetime.fromtimestamp(int(seconds), UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+    return _format_second(int(seconds))
+
+
+@lru_cache(maxsize=1024)
+def _format_second(second: int) -> str:
+    return datetime.fromtimestamp(second, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
 def parse_time(text: str) -> float:

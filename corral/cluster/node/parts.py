@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -12,6 +13,7 @@ from corral.cluster.node.launcher import Launcher
 from corral.cluster.node.layout import Layout
 from corral.cluster.node.network import PodNetwork
 from corral.cluster.node.object_sources import ObjectSources
+from corral.cluster.node.sweeper import Sweeper
 from corral.kube.client import KubeClient
 from corral.runtime import EventRecorder
 
@@ -30,5 +32,8 @@ class NodeParts:
     objects: ObjectSources
     claims: Claims
     recorder: EventRecorder
+    sweeper: Sweeper
+    turns: asyncio.Semaphore
+    """For requests about single pods: a burst of pods shall not open a burst of connections."""
     allocatable: Mapping[str, str]
     clock: Callable[[], float] = time.time

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import shutil
 from collections.abc import Callable, Iterable, Mapping
 
 from corral.cluster.node import fit
@@ -68,8 +67,8 @@ class PodTable:
         strangers = (self._leftovers.keys() | sandboxes.keys()) - known
         await asyncio.gather(*(self._end_stranger(uid, sandboxes.get(uid)) for uid in strangers))
         for uid in self._parts.layout.known() - known:
-            shutil.rmtree(self._parts.layout.pod(uid), ignore_errors=True)
-            self._parts.layout.forget_logs(uid)
+            self._parts.sweeper.later(self._parts.layout.forget_pod, uid)
+            self._parts.sweeper.later(self._parts.layout.forget_logs_of, uid)
         # those that have begun first: they have their place
         for pod in sorted(listed, key=lambda pod: pod["metadata"]["uid"] not in self._leftovers):
             self._arrive(pod)

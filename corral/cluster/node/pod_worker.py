@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import shutil
 from collections.abc import Callable, Coroutine, Mapping, Sequence
 from typing import Any, Final
 
@@ -91,7 +90,9 @@ class PodWorker:
         """Done when containers can be started."""
         self._retry = asyncio.Event()
         self._events = PodEvents(parts.recorder, lambda: self.machine.pod)
-        self._status = StatusWriter(parts.client, pod, read=self.status, written=self._saw)
+        self._status = StatusWriter(
+            parts.client, pod, read=self.status, written=self._saw, turns=parts.turns
+        )
         self._tasks: set[asyncio.Task[None]] = set()
         self._endings: dict[str, Termination] = {}
         self._probing: dict[str, asyncio.Task[None]] = {}
@@ -110,6 +111,8 @@ class PodWorker:
 
     def begin(self) -> None:
         """Run a pod that is new on this node."""
+        for words in self._parts.launcher.cannot_honour(self.machine.pod):
+            self._events.warning("NotHonored", f"This node runs the pod without {words}")
         self._spawn(self._prepare(), "prepare")
         self._look_at(self.machine.pod)
         self._after()
@@ -161,8 +164,8 @@ class PodWorker:
     def update(self, pod: Obj) -> None:
         """A newer version of the pod has come."""
         before = self.machine.pod["metadata"]
-        if _older(pod, self.machine.pod):
-            return  # what our own write returned is newer
+        if not _newer(pod, self.machine.pod):
+            return  # what our own write returned is as new
         self._saw(pod)
         self._status.saw(pod)
         self._look_at(pod)
@@ -207,7 +210,7 @@ class PodWorker:
         if not self._finishing:
             self._tell(Deleted(grace=GONE_GRACE))
         elif self.at_rest:
-            self._parts.layout.forget_logs(self.uid)
+            self._parts.sweeper.later(self._parts.layout.forget_logs, self.machine.pod)
             self._forgotten(self)
 
     async def interrupt(self) -> None:
@@ -567,11 +570,12 @@ class PodWorker:
 
     def _clear(self) -> None:
         """Remove what is left here of a pod that is over; its logs stay as long as it does."""
+        later, layout = self._parts.sweeper.later, self._parts.layout
         for container in (*self.earlier.values(), *self.containers.values()):
-            container.remove()
-        shutil.rmtree(self._parts.layout.pod(self.uid), ignore_errors=True)
+            later(container.remove)
+        later(layout.forget_pod, self.uid)
         if self._gone:
-            self._parts.layout.forget_logs(self.uid)
+            later(layout.forget_logs, self.machine.pod)
 
     def _remove(self) -> None:
         """Take the pod out of the API, and its logs from here."""
@@ -583,13 +587,14 @@ class PodWorker:
         meta, wait = self.machine.pod["metadata"], FIRST_RETRY
         while not self._gone:
             try:
-                await self._parts.client.delete(
-                    PODS,
-                    meta["name"],
-                    namespace=meta["namespace"],
-                    grace_seconds=0,
-                    uid=self.uid,
-                )
+                async with self._parts.turns:
+                    await self._parts.client.delete(
+                        PODS,
+                        meta["name"],
+                        namespace=meta["namespace"],
+                        grace_seconds=0,
+                        uid=self.uid,
+                    )
                 return
             except (NotFound, Conflict):
                 return
@@ -624,11 +629,11 @@ class PodWorker:
         await asyncio.gather(*self._tasks, return_exceptions=True)
 
 
-def _older(pod: Obj, known: Obj) -> bool:
+def _newer(pod: Obj, known: Obj) -> bool:
     try:
-        return compare_versions(version_of(pod), version_of(known)) < 0
+        return compare_versions(version_of(pod), version_of(known)) > 0
     except InvalidVersion:
-        return False
+        return True
 
 
 def interruption(pod: Obj) -> Evicted:

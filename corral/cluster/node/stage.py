@@ -41,7 +41,7 @@ class Stage:
         self._uid: str = pod["metadata"]["uid"]
         self._parts = parts
         self._changed = changed
-        self._tokens = PodTokens(parts.client, pod, clock=parts.clock)
+        self._tokens = PodTokens(parts.client, pod, turns=parts.turns, clock=parts.clock)
         self._sources = parts.objects.of(pod["metadata"]["namespace"])
         self._claims: dict[str, Path] = {}
         self._paths: dict[str, Path] = {}
@@ -54,6 +54,7 @@ class Stage:
             token=self._tokens.get,
             claim=self._claim,
             gid=gid,
+            memory=parts.layout.memory(self._uid) if parts.layout.has_memory else None,
         )
 
     def _claim(self, name: str) -> Path:
@@ -171,7 +172,4 @@ class Stage:
             self.sandbox = None
         if keep_volumes:
             return
-        try:
-            self._volumes.remove()
-        except OSError as err:
-            logger.warning("the volumes of %s: %s", self.pod["metadata"]["name"], err)
+        self._parts.sweeper.later(self._volumes.remove)

@@ -71,13 +71,15 @@ class StatusWriter:
         *,
         read: Callable[[], Obj],
         written: Callable[[Obj], None],
+        turns: asyncio.Semaphore,
     ) -> None:
-        """``written`` hears the pod as it is after a write."""
+        """``written`` hears the pod as it is after a write; ``turns`` bounds the writes of all."""
         self._client = client
         self._meta = pod["metadata"]
         self._known: Obj = pod.get("status") or {}
         self._read = read
         self._written = written
+        self._turns = turns
         self._residue: Obj = {}
         """What the server does not keep of what we write; writing it again is no use."""
         self._dirty = False
@@ -142,7 +144,10 @@ class StatusWriter:
             if not patch or patch == self._residue:
                 return
             try:
-                await self._send(patch)
+                async with self._turns:
+                    pod = await self._send(patch)
+                self._known = pod.get("status") or {}
+                self._written(pod)
                 # of what was sent: meanwhile there may be more to say
                 self._residue = status_patch(self._known, wanted)
                 return
@@ -165,8 +170,8 @@ class StatusWriter:
         except TimeoutError:
             return
 
-    async def _send(self, patch: Obj) -> None:
-        pod = await self._client.patch(
+    async def _send(self, patch: Obj) -> Obj:
+        return await self._client.patch(
             PODS,
             self._meta["name"],
             namespace=self._meta["namespace"],
@@ -174,8 +179,6 @@ class StatusWriter:
             kind="strategic",
             subresource="status",
         )
-        self._known = pod.get("status") or {}
-        self._written(pod)
 
 
 def _is_urgent(old: Obj, new: Obj) -> bool:

@@ -36,10 +36,17 @@ class PodTokens:
     """The tokens of one pod. ``get`` answers from what ``fetch`` has brought."""
 
     def __init__(
-        self, client: KubeClient, pod: Obj, *, clock: Callable[[], float] = time.time
+        self,
+        client: KubeClient,
+        pod: Obj,
+        *,
+        turns: asyncio.Semaphore,
+        clock: Callable[[], float] = time.time,
     ) -> None:
+        """``turns`` bounds the requests of all pods."""
         self._client = client
         self._pod = pod
+        self._turns = turns
         self._clock = clock
         self._tokens: dict[tuple[str, int], _Token] = {}
         self._problem: ConfigError | None = None
@@ -94,13 +101,14 @@ class PodTokens:
         account = spec.get("serviceAccountName") or "default"
         now = self._clock()
         try:
-            answer = await self._client.create_subresource(
-                SERVICEACCOUNTS,
-                account,
-                subresource="token",
-                body=body,
-                namespace=meta["namespace"],
-            )
+            async with self._turns:
+                answer = await self._client.create_subresource(
+                    SERVICEACCOUNTS,
+                    account,
+                    subresource="token",
+                    body=body,
+                    namespace=meta["namespace"],
+                )
         except ApiError as err:
             raise ConfigError(f"failed to fetch token: {err.message}") from err
         except KubeConnectionError as err:

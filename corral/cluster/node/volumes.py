@@ -1,7 +1,7 @@
 """The volumes of one pod: made, mounted, kept up to date, removed.
 
-Everything of the pod's own lies under one folder; claims and host paths are only pointed to and
-never removed.
+Everything of the pod's own lies under one folder (and one in memory, where it asks for that);
+claims and host paths are only pointed to and never removed.
 """
 
 from __future__ import annotations
@@ -44,8 +44,11 @@ class PodVolumes:
         token: TokenSource,
         claim: ClaimFolder,
         gid: int | None = None,
+        memory: Path | None = None,
     ) -> None:
+        """``memory`` is for emptyDirs of medium Memory; without it they lie with the others."""
         self._root = root
+        self._memory = memory or root
         self._sources = sources
         self._token = token
         self._claim = claim
@@ -75,7 +78,8 @@ class PodVolumes:
 
     def remove(self) -> None:
         """Delete what was the pod's own; claims and host paths stay."""
-        shutil.rmtree(self._root, onerror=_force)
+        for folder in {self._root, self._memory}:
+            shutil.rmtree(folder, onerror=_force)
 
     def _make(self, volume: Obj, context: PodContext) -> Path:
         name = volume["name"]
@@ -89,7 +93,8 @@ class PodVolumes:
         if "ephemeral" in volume:
             return self._claim(f"{context.pod['metadata']['name']}-{name}")
         if "emptyDir" in volume or volume.keys() == {"name"}:
-            return self._empty(self._path(volume))
+            in_memory = (volume.get("emptyDir") or {}).get("medium") == "Memory"
+            return self._empty((self._memory if in_memory else self._root) / name)
         kind = next(key for key in volume if key != "name")
         raise ConfigError(f'volume "{name}": a process node has no volumes of kind {kind}')
 

@@ -55,10 +55,11 @@ _PATCHED: Final = {
 
 def initial_objects() -> list[Obj]:
     """Fresh objects; one that is there already is left alone."""
+    from corral.cluster.node.wasm import runtime_class
     from corral.cluster.workloads.claims.names import storage_class
     from corral.cluster.workloads.scheduler import crds
 
-    return [*access_objects(), storage_class(), *crds()]
+    return [*access_objects(), storage_class(), runtime_class(), *crds()]
 
 
 def access_objects() -> list[Obj]:
@@ -77,6 +78,11 @@ def access_objects() -> list[Obj]:
             "apiGroups": [""],
             "resources": ["persistentvolumes"],
             "verbs": ["create", "delete", "get", "list", "watch", "patch", "update"],
+        },
+        {
+            "apiGroups": ["coordination.k8s.io"],
+            "resources": ["leases"],
+            "verbs": ["get", "list", "watch", "delete"],
         },
     ]
     nodes = {"kind": "Group", "name": NODES_GROUP, "apiGroup": _RBAC}

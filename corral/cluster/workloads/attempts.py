@@ -8,6 +8,7 @@ the end why the pass has to be tried again. A conflict is no failure: the cache 
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Generator
+from datetime import UTC, datetime
 from typing import TypeVar
 
 from corral.cluster.workloads.batches import namespace_is_going
@@ -28,9 +29,24 @@ from corral.runtime import (
     version_of,
 )
 
-__all__ = ["Attempt", "Hands", "NamespaceGoing", "PassFailed", "drive", "write_status"]
+__all__ = [
+    "Attempt",
+    "Hands",
+    "NamespaceGoing",
+    "Now",
+    "PassFailed",
+    "drive",
+    "utc_now",
+    "write_status",
+]
 
 S = TypeVar("S")
+Now = Callable[[], datetime]
+"""A clock on the wall; aware."""
+
+
+def utc_now() -> datetime:
+    return datetime.now(UTC)
 
 
 class PassFailed(Exception):

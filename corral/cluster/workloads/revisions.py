@@ -1,4 +1,4 @@
-"""The templates a stateful set has had, kept as ControllerRevisions."""
+"""The templates a stateful set or daemon set has had, kept as ControllerRevisions."""
 
 from __future__ import annotations
 
@@ -12,7 +12,15 @@ from corral.cluster.workloads.pods import controller_reference
 from corral.cluster.workloads.times import moment_or_zero
 from corral.kube.types import Obj
 
-__all__ = ["apply", "data_of", "history_to_drop", "new_revision", "same_data", "sort_revisions"]
+__all__ = [
+    "apply",
+    "as_sent",
+    "data_of",
+    "history_to_drop",
+    "new_revision",
+    "same_data",
+    "sort_revisions",
+]
 
 _SAFE: Final = "bcdfghjklmnpqrstvwxz2456789"
 _LONGEST_PREFIX: Final = 223
@@ -68,6 +76,28 @@ def new_revision(
     if meta.get("annotations"):
         body["metadata"]["annotations"] = dict(meta["annotations"])
     return body
+
+
+_ESCAPED: Final = (
+    (b"<", rb"\u003c"),
+    (b">", rb"\u003e"),
+    (b"&", rb"\u0026"),
+    ("\u2028".encode(), rb"\u2028"),
+    ("\u2029".encode(), rb"\u2029"),
+)
+
+
+def as_sent(revision: Obj) -> Obj:
+    """A revision as it has to be on the wire.
+
+    kube-apiserver keeps the data as the bytes that came, and refuses every later change of the
+    object (an adoption, say) unless they are the bytes it would have written itself: with sorted
+    keys, and escaped for HTML.
+    """
+    text = orjson.dumps(revision["data"], option=orjson.OPT_SORT_KEYS)
+    for plain, escaped in _ESCAPED:
+        text = text.replace(plain, escaped)
+    return {**revision, "data": orjson.Fragment(text)}
 
 
 def sort_revisions(revisions: Iterable[Obj]) -> list[Obj]:

@@ -12,11 +12,17 @@ from tests.cluster.objects import Obj, Objects, eventually
 APPS = "apps/v1"
 
 
+def container(version: str) -> Obj:
+    """Its arguments have characters in them that JSON may be written with in several ways."""
+    image = f"example.test/app:{version}"
+    return {"name": "main", "image": image, "args": ["a && b", "<c>", "\u2028"]}
+
+
 def template(app: str, version: str = "1", **spec: Any) -> Obj:
     return {
         "metadata": {"labels": {"app": app}},
         "spec": {
-            "containers": [{"name": "main", "image": f"example.test/app:{version}"}],
+            "containers": [container(version)],
             "terminationGracePeriodSeconds": 5,
             **spec,
         },
@@ -42,8 +48,7 @@ def deployment(name: str = "web", *, replicas: int = 3, **spec: Any) -> Obj:
 
 def image(version: str) -> Obj:
     """A merge patch that changes the template."""
-    containers = [{"name": "main", "image": f"example.test/app:{version}"}]
-    return {"spec": {"template": {"spec": {"containers": containers}}}}
+    return {"spec": {"template": {"spec": {"containers": [container(version)]}}}}
 
 
 @dataclass

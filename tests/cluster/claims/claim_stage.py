@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from corral.cluster.workloads.claims import storage_class
 from tests.cluster.manifests import obj
 from tests.cluster.objects import Objects, eventually
-from tests.cluster.services.service_stage import Stage
+from tests.cluster.services.service_stage import Stage, settles
 
 Obj = dict[str, Any]
 CLAIMS, VOLUMES, CLASSES = "persistentvolumeclaims", "persistentvolumes", "storageclasses"
@@ -55,7 +56,7 @@ class ClaimStage(Stage):
             self.cluster.delete(STORAGE, CLASSES, name)
         for name in self._volumes:
             self.cluster.delete("v1", VOLUMES, name)
-            eventually(lambda name=name: self.cluster.find("v1", VOLUMES, name) is None)
+            settles(partial(self.volume, name), None)
 
     def make_class(self, name: str = "folder", **fields: Any) -> str:
         """A class of our provisioner, which is not the default one."""
@@ -102,12 +103,12 @@ class ClaimStage(Stage):
 
     def bound(self, name: str = "data", seconds: float = 60) -> Obj:
         """The claim, once it is bound."""
-        return eventually(
-            lambda: (
-                found if (found := self.claim(name))["status"].get("phase") == "Bound" else None
-            ),
-            seconds=seconds,
-        )
+
+        def look() -> bool:
+            return self.claim_phase(name) == "Bound"
+
+        eventually(look, seconds=seconds)
+        return self.claim(name)
 
     def folder_of(self, found: Obj) -> Path:
         """Where the data of a claim is."""

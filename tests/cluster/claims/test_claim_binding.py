@@ -5,6 +5,7 @@ kube-controller-manager looks again every 15 s where it waits for no event, henc
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 import pytest
@@ -49,7 +50,7 @@ def test_a_volume_may_come_later(stage: ClaimStage) -> None:
 def test_the_smallest_that_fits_is_taken(stage: ClaimStage) -> None:
     sizes = {size: stage.make_volume(f"v{size.lower()}", size) for size in ("1Gi", "8Gi", "3Gi")}
     for name in sizes.values():
-        settles(lambda name=name: stage.volume_phase(name), "Available")
+        settles(partial(stage.volume_phase, name), "Available")
     stage.make_claim(size="2Gi")
     assert stage.bound()["spec"]["volumeName"] == sizes["3Gi"]
 
@@ -84,7 +85,7 @@ def test_a_volume_that_does_not_fit_is_not_taken(
 def test_a_claim_may_ask_for_a_volume_by_name(stage: ClaimStage) -> None:
     names = [stage.make_volume(f"v{number}") for number in range(2)]
     for name in names:
-        settles(lambda name=name: stage.volume_phase(name), "Available")
+        settles(partial(stage.volume_phase, name), "Available")
     stage.make_claim(volumeName=names[1])
     found = stage.bound()
     assert BOUND_BY not in found["metadata"]["annotations"]
@@ -199,4 +200,4 @@ def test_many_claims_share_many_volumes(stage: ClaimStage) -> None:
     got = [stage.bound(f"c{number}")["spec"]["volumeName"] for number in range(8)]
     assert set(got) == names
     for name in names:
-        settles(lambda name=name: stage.volume_phase(name), "Bound")
+        settles(partial(stage.volume_phase, name), "Bound")

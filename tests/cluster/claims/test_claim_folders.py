@@ -4,7 +4,11 @@ from __future__ import annotations
 
 import os
 import stat
+from functools import partial
+from pathlib import Path
+from typing import Any
 
+from tests.cluster.claims.claim_loops import Loops
 from tests.cluster.claims.claim_stage import CLAIMS, STORAGE, VOLUMES, ClaimStage, user
 from tests.cluster.manifests import obj
 from tests.cluster.objects import eventually
@@ -13,6 +17,14 @@ from tests.cluster.services.service_stage import settles
 PROVISIONER = "corral.dev/folder"
 SELECTED = "volume.kubernetes.io/selected-node"
 PATIENCE = 60.0
+
+
+def is_gone(path: Path) -> bool:
+    return not os.path.lexists(path)
+
+
+def failed(stage: ClaimStage, claim: str) -> bool:
+    return "ProvisioningFailed" in stage.events(claim)
 
 
 def test_a_claim_gets_a_folder(stage: ClaimStage) -> None:
@@ -99,7 +111,7 @@ def test_what_a_folder_cannot_be(stage: ClaimStage) -> None:
     stage.make_claim("block", storageClassName=name, volumeMode="Block")
     stage.make_claim("chosen", storageClassName=name, selector={"matchLabels": {"a": "b"}})
     for claim in ("block", "chosen"):
-        eventually(lambda claim=claim: "ProvisioningFailed" in stage.events(claim))
+        eventually(partial(failed, stage, claim))
         assert stage.claim_phase(claim) == "Pending"
 
 
@@ -200,6 +212,41 @@ def test_a_claim_tells_whether_it_is_used(stage: ClaimStage) -> None:
     settles(unused, [("True", "NoPodsUsingPVC")])
 
 
+def with_scratch(stage: ClaimStage, name: str) -> dict[str, Any]:
+    """A pod that describes a claim in place."""
+    made = user(name, "unused", stage.node)
+    spec = {
+        "accessModes": ["ReadWriteOnce"],
+        "storageClassName": stage.make_class(name),
+        "resources": {"requests": {"storage": "1Gi"}},
+    }
+    template = {"metadata": {"labels": {"kind": "scratch"}}, "spec": spec}
+    made["spec"]["volumes"] = [{"name": "tmp", "ephemeral": {"volumeClaimTemplate": template}}]
+    return made
+
+
+def test_a_pod_may_bring_its_claim(stage: ClaimStage) -> None:
+    stage.add_node()
+    owner = stage.objects.create("pods", with_scratch(stage, "one"))
+    eventually(lambda: stage.objects.find("v1", CLAIMS, "one-tmp"))
+    found = stage.bound("one-tmp")
+    assert found["metadata"]["labels"] == {"kind": "scratch"}
+    (reference,) = found["metadata"]["ownerReferences"]
+    assert (reference["kind"], reference["uid"]) == ("Pod", owner["metadata"]["uid"])
+    assert stage.folder_of(found).is_dir()
+    stage.kill("one")
+    eventually(lambda: stage.objects.find("v1", CLAIMS, "one-tmp") is None)
+    eventually(partial(is_gone, stage.folder_of(found)))
+
+
+def test_a_claim_of_another_is_not_taken_for_scratch(stage: ClaimStage) -> None:
+    stage.add_node()
+    stage.make_claim("one-tmp")
+    stage.objects.create("pods", with_scratch(stage, "one"))
+    eventually(lambda: "FailedBinding" in stage.events("one"))
+    assert "ownerReferences" not in stage.claim("one-tmp")["metadata"]
+
+
 def test_many_claims_at_once(stage: ClaimStage) -> None:
     name = stage.make_class()
     made = [stage.make_claim(f"c{number}", storageClassName=name) for number in range(20)]
@@ -209,4 +256,27 @@ def test_many_claims_at_once(stage: ClaimStage) -> None:
     for one in made:
         stage.objects.delete("v1", CLAIMS, one["metadata"]["name"])
     for one in made:
-        eventually(lambda one=one: not os.path.lexists(stage.folder_of(one)))
+        eventually(partial(is_gone, stage.folder_of(one)))
+
+
+def test_kills_lose_and_double_nothing(mortal: tuple[ClaimStage, Loops]) -> None:
+    """Provisioner (and our binder) die at any moment; every claim has one volume and folder."""
+    stage, loops = mortal
+    name = stage.make_class()
+    made = []
+    for number in range(24):
+        made.append(stage.make_claim(f"c{number}", storageClassName=name))
+        if number % 6 == 5:
+            loops.restart()
+    for one in made:
+        assert stage.bound(one["metadata"]["name"])["spec"]["volumeName"] == (
+            f"pvc-{one['metadata']['uid']}"
+        )
+        assert stage.folder_of(one).is_dir()
+    for number, one in enumerate(made):
+        stage.objects.delete("v1", CLAIMS, one["metadata"]["name"])
+        if number % 8 == 7:
+            loops.restart()
+    for one in made:
+        eventually(partial(is_gone, stage.folder_of(one)))
+        settles(partial(stage.volume, f"pvc-{one['metadata']['uid']}"), None)

@@ -1,4 +1,4 @@
-"""The controllers under test, and what all chosen stories came to.
+"""What all chosen stories came to.
 
 Stories mostly wait, so many are told at the same time; each case then looks at its own.
 """
@@ -20,7 +20,6 @@ from tests.cluster.jobs import (
     stories_life,
     stories_policies,
 )
-from tests.cluster.jobs.player import loops
 from tests.cluster.jobs.telling import STORIES, tell
 
 RECORDED = Path(__file__).parent / "recorded.json"
@@ -38,7 +37,7 @@ def tell_all(backend: Backend, names: list[str]) -> dict[str, Any]:
         except Exception as error:
             return f"{type(error).__name__}: {error}"
 
-    with loops(backend), ThreadPoolExecutor(AT_ONCE) as pool:
+    with ThreadPoolExecutor(AT_ONCE) as pool:
         return dict(zip(names, pool.map(one, names), strict=True))
 
 

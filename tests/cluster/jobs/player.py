@@ -5,9 +5,7 @@ from __future__ import annotations
 import asyncio
 import subprocess
 import sys
-from collections.abc import Iterator
-from contextlib import aclosing, contextmanager
-from pathlib import Path
+from contextlib import aclosing
 
 from corral.kube.client import KubeClient
 from corral.kube.errors import ApiError
@@ -15,49 +13,26 @@ from corral.kube.resources import JOBS, PODS
 from corral.kube.types import Obj
 from tests.backends import Backend
 
-_ROOT = Path(__file__).parent.parent.parent.parent
-
 
 class Loops:
     """Our controllers as a process that can be killed at any moment."""
 
     def __init__(self, backend: Backend) -> None:
         self._backend = backend
-        self._log = backend.folder / "loops.log"
         self._process: subprocess.Popen[bytes] | None = None
 
     def start(self) -> None:
-        """Returns when they run."""
-        with self._log.open("ab") as log:
-            self._process = subprocess.Popen(
-                [sys.executable, "-m", "tests.cluster.jobs.loops", str(self._backend.kubeconfig)],
-                cwd=_ROOT,
-                stdout=subprocess.PIPE,
-                stderr=log,
-            )
-        assert self._process.stdout is not None
-        assert self._process.stdout.readline() == b"ready\n", self._log.read_text()
+        self._process = self._backend.spawn(
+            "killable", sys.executable, "-m", "corral.cli.main", "workloads",
+            "--kubeconfig", str(self._backend.kubeconfig), "--controllers", "job,ttl",
+        )  # fmt: skip
 
     def kill(self) -> None:
         process, self._process = self._process, None
-        if process is None:
-            return
-        process.kill()
-        process.wait()
-        if process.stdout is not None:
-            process.stdout.close()
-
-
-@contextmanager
-def loops(backend: Backend) -> Iterator[None]:
-    """Our controllers, where the backend has none of its own."""
-    running = Loops(backend)
-    if backend.name != "real":
-        running.start()
-    try:
-        yield
-    finally:
-        running.kill()
+        if process is not None:
+            process.kill()
+            process.wait()
+            self._backend.processes.remove(process)
 
 
 class Node:

@@ -82,6 +82,9 @@ class Stage:
         self.wait(lambda: self.find("serviceaccounts", "default"))
 
     def close(self) -> None:
+        # Jobs first: one that waits to replace a pod before it frees it would wait for ever in a
+        # namespace where nothing can be created, and keep the namespace from going.
+        self.server.send("DELETE", self.path("jobs"), {"propagationPolicy": "Background"})
         self.server.send("DELETE", f"/api/v1/namespaces/{self.namespace}")
         self.server.close()
 
@@ -99,7 +102,7 @@ class Stage:
                 return None
             raise
 
-    def list(self, plural: str) -> list[Obj]:
+    def all(self, plural: str) -> list[Obj]:
         found: list[Obj] = self.server.send("GET", self.path(plural))["items"]
         return found
 
@@ -133,7 +136,7 @@ class Stage:
         """Pods that are not being deleted, in the order of index and name."""
         found = [
             pod
-            for pod in self.list("pods")
+            for pod in self.all("pods")
             if "deletionTimestamp" not in pod["metadata"]
             and (not phases or phase_of(pod) in phases)
             and (index is None or index_of(pod) == str(index))
@@ -189,7 +192,7 @@ class Stage:
 
     def stop(self) -> None:
         """What a node does about pods that are to go: end them and let them go."""
-        for pod in self.list("pods"):
+        for pod in self.all("pods"):
             if "deletionTimestamp" in pod["metadata"]:
                 self.delete("pods", pod["metadata"]["name"], gracePeriodSeconds=0)
 
@@ -202,7 +205,7 @@ class Stage:
             if answer:
                 return answer
             if time.monotonic() > end:
-                shown = json.dumps([told_job(self.job), [told_pod(p) for p in self.list("pods")]])
+                shown = json.dumps([told_job(self.job), [told_pod(p) for p in self.all("pods")]])
                 raise AssertionError(f"did not happen in time: {what}: {shown}")
             time.sleep(0.05)
 
@@ -219,7 +222,7 @@ class Stage:
                 all(status.get(name, type(want)()) == want for name, want in counts.items())
                 and true.issuperset(conditions)
                 and not any(status.get("uncountedTerminatedPods", {}).values())
-                and (pods is None or len(self.list("pods")) == pods)
+                and (pods is None or len(self.all("pods")) == pods)
             )
 
         self.wait(holds, f"{conditions} {counts} {pods}")
@@ -238,7 +241,7 @@ class Stage:
         tell = whole_pod if full else told_pod
 
         def told() -> Any:
-            pods = sorted((tell(pod) for pod in self.list("pods")), key=str)
+            pods = sorted((tell(pod) for pod in self.all("pods")), key=str)
             return {"job": told_job(self.job), "pods": pods}
 
         self.mark_other(label, told)
@@ -261,7 +264,7 @@ class Stage:
 
     def _events_about(self, kind: str) -> list[str]:
         """The same again and again is told once; what is done side by side is sorted."""
-        about = [e for e in self.list("events") if e["involvedObject"]["kind"] == kind]
+        about = [e for e in self.all("events") if e["involvedObject"]["kind"] == kind]
         about.sort(key=lambda event: event["metadata"]["name"].rpartition(".")[2])
         said: list[str] = []
         for event in about:

@@ -79,7 +79,7 @@ def end(stage: Stage, name: str, *, well: bool = True) -> None:
 def told(stage: Stage) -> Any:
     cron_job = stage.find("cronjobs", "tick")
     status = (cron_job or {}).get("status") or {}
-    jobs = sorted(stage.list("jobs"), key=lambda job: job["metadata"]["name"])
+    jobs = sorted(stage.all("jobs"), key=lambda job: job["metadata"]["name"])
     return {
         "active": [
             {k: plain(v) for k, v in ref.items() if k in ("apiVersion", "kind", "name")}
@@ -87,7 +87,7 @@ def told(stage: Stage) -> Any:
         ],
         "times": [k for k in ("lastScheduleTime", "lastSuccessfulTime") if status.get(k)],
         "jobs": {plain(job["metadata"]["name"]): _told_child(job) for job in jobs},
-        "pods": sorted(phase_of(pod) for pod in stage.list("pods")),
+        "pods": sorted(phase_of(pod) for pod in stage.all("pods")),
     }
 
 
@@ -120,8 +120,8 @@ def a_short_history(stage: Stage) -> None:
         run_now(stage, cron_job, name)
         end(stage, name, well=well)
         stage.quiet(1.1)  # start times are whole seconds
-    stage.wait(lambda: len(stage.list("jobs")) == 1)
-    stage.wait(lambda: len(stage.list("pods")) == 1)
+    stage.wait(lambda: len(stage.all("jobs")) == 1)
+    stage.wait(lambda: len(stage.all("pods")) == 1)
     stage.mark_other("one is kept", lambda: told(stage))
 
 
@@ -137,7 +137,7 @@ def a_cron_job_is_deleted(stage: Stage) -> None:
     run_now(stage, make(stage), "now")
     stage.wait(stage.active)
     stage.delete("cronjobs", "tick", propagationPolicy="Background")
-    stage.wait(lambda: not stage.list("jobs") and not stage.list("pods"))
+    stage.wait(lambda: not stage.all("jobs") and not stage.all("pods"))
     stage.mark_other("all gone", lambda: told(stage))
 
 
@@ -145,11 +145,11 @@ def a_cron_job_is_deleted(stage: Stage) -> None:
 def every_minute(stage: Stage) -> None:
     """The only one that waits for the clock."""
     make(stage, "* * * * *", timeZone="Asia/Kolkata", concurrencyPolicy="Forbid")
-    stage.wait(lambda: stage.list("jobs"), "a minute passes", limit=90)
+    stage.wait(lambda: stage.all("jobs"), "a minute passes", limit=90)
     stage.wait(lambda: (stage.find("cronjobs", "tick") or {}).get("status", {}).get("active"))
     stage.wait(stage.active)
     stage.mark_other("begun", lambda: told(stage))
-    end(stage, stage.list("jobs")[0]["metadata"]["name"])
+    end(stage, stage.all("jobs")[0]["metadata"]["name"])
     stage.wait(
         lambda: (stage.find("cronjobs", "tick") or {}).get("status", {}).get("lastSuccessfulTime")
     )

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from tests.cluster.jobs.stage import TRACKING, Obj, Stage, pod_spec_of_one
 from tests.cluster.jobs.telling import story
 
@@ -127,7 +129,7 @@ def gone_when_done(stage: Stage) -> None:
     stage.until(active=1, pods=1)
     stage.succeed(*stage.active())
     stage.gone()
-    stage.wait(lambda: not stage.list("pods"))
+    stage.wait(lambda: not stage.all("pods"))
     stage.mark("gone")
 
 
@@ -178,7 +180,7 @@ def _bare_pod(stage: Stage, name: str, **labels: str) -> Obj:
     return stage.create("pods", body)
 
 
-def _make_selecting(stage: Stage, **spec: object) -> None:
+def _make_selecting(stage: Stage, **spec: Any) -> None:
     """A job that selects pods by a label of its own choice."""
     template = {"metadata": {"labels": MINE}}
     selector = {"matchLabels": MINE}
@@ -249,7 +251,7 @@ def another_finalizer_holds_a_pod(stage: Stage) -> None:
     stage.succeed(*stage.active())
     stage.until("Complete")
     stage.mark("done")
-    name = stage.list("pods")[0]["metadata"]["name"]
+    name = stage.all("pods")[0]["metadata"]["name"]
     stage.delete("jobs", stage.name, propagationPolicy="Background")
     stage.gone()
     stage.wait(
@@ -265,7 +267,7 @@ def deleted_with_its_pods_later(stage: Stage) -> None:
     stage.until(active=3, pods=3)
     stage.delete("jobs", stage.name, propagationPolicy="Background")
     stage.gone()
-    stage.wait(lambda: not stage.list("pods"))
+    stage.wait(lambda: not stage.all("pods"))
     stage.mark("gone")
 
 
@@ -279,7 +281,7 @@ def deleted_with_its_pods_later_on_a_node(stage: Stage) -> None:
     stage.wait(lambda: not _tracked(stage))
     stage.mark("the pods are going")
     stage.stop()
-    stage.wait(lambda: not stage.list("pods"))
+    stage.wait(lambda: not stage.all("pods"))
 
 
 @story
@@ -321,7 +323,7 @@ def a_finished_job_is_deleted(stage: Stage) -> None:
     stage.until("Complete")
     stage.delete("jobs", stage.name, propagationPolicy="Background")
     stage.gone()
-    stage.wait(lambda: not stage.list("pods"))
+    stage.wait(lambda: not stage.all("pods"))
     stage.mark("gone")
 
 
@@ -339,7 +341,7 @@ def deleted_and_made_again(stage: Stage) -> None:
 
 
 def _tracked(stage: Stage) -> list[Obj]:
-    return [p for p in stage.list("pods") if TRACKING in p["metadata"].get("finalizers", ())]
+    return [p for p in stage.all("pods") if TRACKING in p["metadata"].get("finalizers", ())]
 
 
 def _quota(stage: Stage, pods: int) -> None:

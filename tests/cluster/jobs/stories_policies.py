@@ -166,7 +166,7 @@ def ignored_failures_of_an_index(stage: Stage) -> None:
     with_rules(stage, condition("Ignore", "DisruptionTarget"), width=2, **spec)
     stage.fail(*stage.active(1), condition=DISRUPTED)
     stage.until(active=2, pods=3)
-    stage.wait(lambda: len([p for p in stage.list("pods") if p["metadata"].get("finalizers")]) == 2)
+    stage.wait(lambda: len([p for p in stage.all("pods") if p["metadata"].get("finalizers")]) == 2)
     stage.mark("ignored", full=True)
     stage.fail(*stage.active(1))
     stage.until(active=2, failed=1, pods=4)

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import asyncio
 import random
+from collections.abc import Iterator
 from contextlib import suppress
 
 import pytest
 
 from corral.kube.client import KubeClient
-from corral.kube.resources import JOBS, PODS
+from corral.kube.resources import JOBS, NAMESPACES, PODS
 from corral.kube.types import Obj
-from tests.backends import Backend
+from tests.backends import Backend, EmbeddedBackend
 from tests.cluster.jobs.player import Loops, Node, finished
 from tests.cluster.jobs.stage import TRACKING, job_body
 
@@ -19,29 +20,33 @@ KILLS = 12
 PODS_WANTED = 240
 
 
-@pytest.fixture
-def killable(backend: Backend) -> Loops:
-    if backend.name == "real":
-        pytest.skip("kube-controller-manager is not ours to kill")
-    return Loops(backend)
+@pytest.fixture(scope="module")
+def bare(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Backend]:
+    """A server with no controllers but those that are killed."""
+    backend = EmbeddedBackend(tmp_path_factory.mktemp("bare"), controllers=False)
+    try:
+        backend.start()
+        yield backend
+    finally:
+        backend.stop()
 
 
 @pytest.mark.parametrize("mode", ["NonIndexed", "Indexed"])
-async def test_killed_again_and_again(
-    mode: str, killable: Loops, namespace: str, kubeconfig: str
-) -> None:
-    rng = random.Random(mode)
-    async with KubeClient.from_kubeconfig(kubeconfig) as client:
+async def test_killed_again_and_again(mode: str, bare: Backend) -> None:
+    killable, rng, namespace = Loops(bare), random.Random(mode), mode.lower()
+    async with KubeClient.from_kubeconfig(str(bare.kubeconfig)) as client:
+        await client.create(NAMESPACES, {"metadata": {"name": namespace}})
         node = Node(client, namespace)
         playing = asyncio.create_task(node.run())
         try:
             body = job_body("many", completions=PODS_WANTED, parallelism=30, completionMode=mode)
             await client.create(JOBS, body, namespace=namespace)
             for _ in range(KILLS):
-                await asyncio.to_thread(killable.start)
-                await asyncio.sleep(rng.uniform(0.0, 0.6))
+                killable.start()
+                # The process needs some of this to begin.
+                await asyncio.sleep(rng.uniform(0.4, 2.0))
                 await asyncio.to_thread(killable.kill)
-            await asyncio.to_thread(killable.start)
+            killable.start()
             job = await finished(client, namespace, "many", 90)
             await _check(client, namespace, job, node)
         finally:

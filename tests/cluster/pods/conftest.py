@@ -7,13 +7,12 @@ without namespaces of root run as an ordinary user.
 from __future__ import annotations
 
 import os
-import shutil
 from collections.abc import Iterator
 
 import pytest
 
 from corral.cluster.node.isolation import Capabilities
-from tests.backends import Backend, EmbeddedBackend, Node, RealBackend, add_node
+from tests.backends import Backend, EmbeddedBackend, Node, RealBackend, add_node, ordinary_python
 from tests.cluster.binaries import on_machine
 from tests.cluster.kubectl.runner import Kubectl
 from tests.cluster.objects import Objects
@@ -50,8 +49,8 @@ def start_node(backend: Backend, started: dict[str, Node], mode: str) -> Node:
         if Capabilities.detect("probe", highest=mode).mode != mode:  # type: ignore[arg-type]
             pytest.skip(f"pods cannot be isolated as {mode} here")
         ordinary = is_root and mode != "root"
-        if ordinary and shutil.which("setpriv") is None:
-            pytest.skip("setpriv is not installed: no ordinary user to be")
+        if ordinary and ordinary_python() is None:
+            pytest.skip("an ordinary user cannot run our Python here")
         started[mode] = add_node(backend, mode, isolation=mode, ordinary=ordinary)
     return started[mode]
 

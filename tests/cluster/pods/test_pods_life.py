@@ -25,7 +25,7 @@ def test_runs_to_completion(pods: Pods) -> None:
 
 @pytest.mark.parametrize(
     ("script", "code", "reason"),
-    [("exit 3", 3, "Error"), ("kill -9 $$", 137, "Error"), ("kill -15 $$", 143, "Error")],
+    [("exit 3", 3, "Error"), ("kill -9 $$$$", 137, "Error"), ("kill -15 $$$$", 143, "Error")],
     ids=["exit", "sigkill", "sigterm"],
 )
 def test_exit_codes_and_signals(pods: Pods, script: str, code: int, reason: str) -> None:

@@ -1,4 +1,7 @@
-"""A scheduler beside every server: kube-scheduler beside the real one, ours beside ours."""
+"""Clusters without nodes, for the cases to fill.
+
+The real server has kube-scheduler beside it, ours has ours.
+"""
 
 from __future__ import annotations
 
@@ -12,19 +15,8 @@ from tests.cluster.objects import Objects, eventually
 from tests.cluster.scheduling.arena import OURS, Arena, scheduler
 
 
-@pytest.fixture(scope="session")
-def scheduling(backend: Backend, tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
-    """Pods of the default scheduler are being scheduled."""
-    if backend.name == "real":
-        yield
-        return
-    log = tmp_path_factory.mktemp("scheduler") / "scheduler.log"
-    with scheduler(backend, "default-scheduler", log):
-        yield
-
-
 @pytest.fixture
-def arena(scheduling: None, cluster: Objects, objects: Objects, unique: str) -> Iterator[Arena]:
+def arena(cluster: Objects, objects: Objects, unique: str) -> Iterator[Arena]:
     """A cluster without nodes, for the case to fill."""
     for name in cluster.names("v1", "nodes"):
         cluster.delete("v1", "nodes", name)

@@ -155,8 +155,6 @@ def test_no_local_volume_left(arena: Arena) -> None:
 def test_a_claim_that_appears_sets_the_pod_going(arena: Arena) -> None:
     node = arena.node("a")
     arena.pod("p", **uses("data"))
-    arena.told(
-        "p", '0/1 nodes are available: persistentvolumeclaim "data" not found. not found'
-    )
+    arena.told("p", '0/1 nodes are available: persistentvolumeclaim "data" not found. not found')
     arena.claim("data", storage_class(arena, "later", "WaitForFirstConsumer"))
     assert eventually(lambda: annotation(arena, "data")) == node

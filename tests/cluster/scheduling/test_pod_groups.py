@@ -122,7 +122,9 @@ def test_min_resources_are_waited_for(ring: Arena) -> None:
     ring.node("a", cpu="2")
     ring.group("pair", COSCHEDULING, 2, minResources={"cpu": "3"})
     names = members(ring, "pair", COSCHEDULING, 2)
-    eventually(lambda: "Insufficient cpu for the pod group's minResources" in reason(ring, names[0]))
+    eventually(
+        lambda: "Insufficient cpu for the pod group's minResources" in reason(ring, names[0])
+    )
     ring.node("b", cpu="2")
     for name in names:
         ring.where(name)
@@ -163,9 +165,7 @@ def test_nobody_is_evicted_for_a_group_that_would_not_fit(ring: Arena) -> None:
     ("family", "running", "finished"),
     [(VOLCANO, "Running", "Completed"), (COSCHEDULING, "Running", "Finished")],
 )
-def test_the_status_follows_the_pods(
-    ring: Arena, family: str, running: str, finished: str
-) -> None:
+def test_the_status_follows_the_pods(ring: Arena, family: str, running: str, finished: str) -> None:
     ring.node("a")
     ring.group("pair", family, 2)
     names = members(ring, "pair", family, 2)

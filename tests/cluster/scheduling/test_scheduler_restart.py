@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from corral.cluster.workloads.scheduler import crds
 from tests.backends import Backend
 from tests.cluster.objects import eventually
 from tests.cluster.scheduling.arena import COSCHEDULING, VOLCANO, Arena, scheduler, start
@@ -81,6 +82,29 @@ def test_a_half_bound_group_that_cannot_be_completed_is_reported(
         assert "Insufficient cpu" in message
 
 
+def test_kinds_of_groups_come_and_go(fragile: Arena, backend: Backend, log: Path) -> None:
+    fragile.node("a")
+    kinds = {crd["spec"]["group"]: crd for crd in crds()}
+    place, name = "apiextensions.k8s.io/v1", f"podgroups.{VOLCANO}"
+    fragile.cluster.delete(place, "customresourcedefinitions", name)
+    eventually(lambda: not fragile.cluster.find(place, "customresourcedefinitions", name))
+    with scheduler(backend, NAME, log):
+        fragile.member("early", "pair", VOLCANO, ONE)
+        eventually(lambda: "not found" in fragile.condition("early").get("message", ""))
+        path = f"/apis/{VOLCANO}/v1beta1/podgroups"
+        for _ in range(2):
+            fragile.cluster.create("customresourcedefinitions", kinds[VOLCANO])
+            eventually(lambda: backend.request("GET", path).code == 200)
+            fragile.group("pair", VOLCANO, 1)
+            fragile.where("early")
+            fragile.delete("early")
+            fragile.cluster.delete(place, "customresourcedefinitions", name)
+            eventually(lambda: not fragile.cluster.find(place, "customresourcedefinitions", name))
+            fragile.member("early", "pair", VOLCANO, ONE)
+            eventually(lambda: "not found" in fragile.condition("early").get("message", ""))
+    fragile.cluster.create("customresourcedefinitions", kinds[VOLCANO])
+
+
 def test_killed_again_and_again(fragile: Arena, backend: Backend, log: Path) -> None:
     """Every pod gets a node, no node more than it has, and no group stays half bound."""
     rng = random.Random(7)
@@ -107,9 +131,7 @@ def test_killed_again_and_again(fragile: Arena, backend: Backend, log: Path) -> 
     assert max(nodes.count(node) for node in set(nodes)) <= 16
 
 
-def again(
-    running: subprocess.Popen[bytes], backend: Backend, log: Path
-) -> subprocess.Popen[bytes]:
+def again(running: subprocess.Popen[bytes], backend: Backend, log: Path) -> subprocess.Popen[bytes]:
     running.send_signal(signal.SIGKILL)
     running.wait(20)
     return start(backend, NAME, log)

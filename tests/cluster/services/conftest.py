@@ -1,4 +1,4 @@
-"""The controllers of services and budgets beside the cases, and a stage with a node of its own."""
+"""A stage with a node of its own, which the cases play."""
 
 from __future__ import annotations
 
@@ -7,22 +7,14 @@ from pathlib import Path
 
 import pytest
 
-from tests.backends import Backend
 from tests.cluster.binaries import built, on_machine
 from tests.cluster.kubectl.runner import Kubectl
 from tests.cluster.objects import Objects
-from tests.cluster.services.service_loops import loops
 from tests.cluster.services.service_stage import Stage
 
 
-@pytest.fixture(scope="session")
-def controllers(backend: Backend) -> Iterator[None]:
-    with loops(backend, "endpoints", "disruption", "replicaset", "deployment"):
-        yield
-
-
 @pytest.fixture
-def stage(controllers: None, cluster: Objects, objects: Objects, unique: str) -> Iterator[Stage]:
+def stage(cluster: Objects, objects: Objects, unique: str) -> Iterator[Stage]:
     stage = Stage(cluster, objects, f"n-{unique}")
     stage.add_node()
     yield stage

@@ -27,7 +27,7 @@ def numbers(stage: Stage, name: str = "web") -> tuple[int, ...]:
     status = found.get("status") or {}
     if status.get("observedGeneration") != found["metadata"]["generation"]:
         return ()
-    return tuple(status.get(number) for number in NUMBERS)
+    return tuple(status.get(number, -1) for number in NUMBERS)
 
 
 def condition(stage: Stage, name: str = "web") -> tuple[str, str]:
@@ -67,13 +67,8 @@ def owned_by(owner: dict[str, Any]) -> list[dict[str, Any]]:
 def play_pods(stage: Stage, app: str, count: int) -> list[str]:
     """Wait for pods that a controller makes, and let them run."""
     query = f"?labelSelector=app={app}"
-    names = eventually(
-        lambda: (
-            sorted(found)
-            if len(found := stage.objects.names("v1", "pods", query)) == count
-            else None
-        )
-    )
+    settles(lambda: len(stage.objects.names("v1", "pods", query)), count)
+    names = sorted(stage.objects.names("v1", "pods", query))
     for number, name in enumerate(names):
         stage.say(name, ip=f"10.1.2.{number + 1}")
     return names

@@ -159,8 +159,8 @@ def test_endpoints_go_with_their_service(stage: Stage) -> None:
 def test_a_service_without_pods_has_an_empty_slice(stage: Stage) -> None:
     stage.objects.create("services", service())
     settles(lambda: [one.get("endpoints") or [] for one in stage.slices()], [[]])
-    found = eventually(lambda: stage.objects.find("v1", "endpoints", "web"))
-    assert "subsets" not in found
+    eventually(lambda: stage.objects.find("v1", "endpoints", "web"))
+    assert "subsets" not in stage.objects.get("v1", "endpoints", "web")
 
 
 def test_the_zone_of_the_node_is_told(stage: Stage) -> None:
@@ -257,7 +257,6 @@ def test_trigger_time_follows_readiness(stage: Stage) -> None:
     settles(stage.conditions, {"one": READY})
     note = "endpoints.kubernetes.io/last-change-trigger-time"
     assert stage.slices()[0]["metadata"]["annotations"][note] == "2090-01-01T00:00:00Z"
-    endpoints = eventually(
-        lambda: stage.addresses()[0] and stage.objects.get("v1", "endpoints", "web")
-    )
+    settles(stage.addresses, ({"10.1.0.1"}, set()))
+    endpoints = stage.objects.get("v1", "endpoints", "web")
     assert endpoints["metadata"]["annotations"][note] == "2090-01-01T00:00:00Z"

@@ -73,8 +73,11 @@ class SecretTokens:
     def _missing(self, secret: Obj, account: Entry) -> dict[str, str]:
         """What the secret's data lacks or has wrong, in plain text."""
         meta, data = secret["metadata"], secret.get("data") or {}
-        wanted = {"ca.crt": self._ca_pem, "namespace": meta["namespace"]}
-        missing = {key: text for key, text in wanted.items() if data.get(key) != _encoded(text)}
+        missing = {}
+        if data.get("ca.crt") != _encoded(self._ca_pem):
+            missing["ca.crt"] = self._ca_pem
+        if not data.get("namespace"):
+            missing["namespace"] = meta["namespace"]
         if not data.get("token"):
             missing["token"] = self._issue(
                 account.namespace, account.name, account.uid, meta["name"]

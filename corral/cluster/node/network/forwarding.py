@@ -113,9 +113,11 @@ class _Front(_Side):
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         super().connection_made(transport)
-        cast(asyncio.Transport, transport).pause_reading()
+        loop = asyncio.get_running_loop()
+        # not at once: some Pythons begin to read only after this method, paused or not
+        loop.call_soon(cast(asyncio.Transport, transport).pause_reading)
         self._server.connections.fronts.add(self)
-        task = asyncio.get_running_loop().create_task(self._server.join(self))
+        task = loop.create_task(self._server.join(self))
         self._server.connections.tasks.add(task)
         task.add_done_callback(self._server.connections.tasks.discard)
 
@@ -138,7 +140,10 @@ class TcpForwarder:
     async def open(self, sock: socket.socket) -> None:
         """Serve a bound socket."""
         loop = asyncio.get_running_loop()
-        self._server = await loop.create_server(lambda: _Front(self), sock=sock, backlog=1024)
+        self._server = await loop.create_server(
+            lambda: _Front(self), sock=sock, backlog=1024, start_serving=False
+        )
+        await self._server.start_serving()
 
     def close(self) -> None:
         """Take no more connections; those that are joined go on."""

@@ -152,6 +152,11 @@ class ServiceProxy:
             sock.close()
             self._refused(front, entry, err)
             return None
+        except BaseException:
+            # stopped in the middle: nobody else knows of it yet
+            forwarder.close()
+            sock.close()
+            raise
         return forwarder
 
     def _refused(self, front: Front, entry: ServiceEntry, err: OSError) -> None:

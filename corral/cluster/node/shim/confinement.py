@@ -8,6 +8,7 @@ for the children alone (``settle``): a limit must never kill the shim.
 from __future__ import annotations
 
 import os
+import re
 import resource
 import socket
 import stat
@@ -16,6 +17,9 @@ from typing import Any
 from corral.cluster.node.shim import kernel
 
 Spec = dict[str, Any]
+
+_MACHINE_ONLY = re.compile(r"tty\w?\d+|vcs\w*|loop\d+|ram\d+")
+"""Devices of the machine that no container uses; there are many of them."""
 
 _KEPT_FLAGS = {
     os.ST_NOSUID: kernel.MS_NOSUID,
@@ -110,7 +114,7 @@ def _mirror(folder: str) -> None:
     shown = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     kernel.mount("tmpfs", folder, kind="tmpfs", data=f"mode={mode:o}")
     _mirrors.add(os.stat(folder).st_dev)
-    _fill(folder, shown)
+    _fill(folder, shown, without=_MACHINE_ONLY if folder == "/dev" else None)
     os.close(shown)
 
 
@@ -131,9 +135,11 @@ def _own_root(folder: str) -> None:
     os.chdir("/")
 
 
-def _fill(folder: str, shown: int) -> None:
+def _fill(folder: str, shown: int, *, without: re.Pattern[str] | None = None) -> None:
     """Bind everything in the folder open as ``shown`` into the empty ``folder``."""
     for entry in list(os.scandir(shown)):
+        if without is not None and without.fullmatch(entry.name):
+            continue
         source, target = f"/proc/self/fd/{shown}/{entry.name}", os.path.join(folder, entry.name)
         if entry.is_symlink():
             os.symlink(os.readlink(entry.name, dir_fd=shown), target)

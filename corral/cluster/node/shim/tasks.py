@@ -9,7 +9,6 @@ import signal
 import struct
 import termios
 from collections.abc import Callable
-from typing import Any
 
 from corral.cluster.node.shim import kernel
 from corral.cluster.node.shim.wire import STDERR, STDOUT
@@ -143,6 +142,39 @@ def _why(program: str, err: OSError, env: dict[str, str]) -> str:
 
 def descendants(root: int) -> set[int]:
     """Every living process below ``root``."""
+    found: set[int] = set()
+    front = [root]
+    while front:
+        try:
+            children = _children(front.pop())
+        except LookupError:
+            return _descendants_by_parent(root)
+        for child in children:
+            if child not in found:
+                found.add(child)
+                front.append(child)
+    return found
+
+
+def _children(pid: int) -> list[int]:
+    """Of all its threads. Raises LookupError where the kernel keeps no lists of children."""
+    result: list[int] = []
+    try:
+        threads = os.listdir(f"/proc/{pid}/task")
+    except OSError:
+        return result  # it ended while we looked, and its children are the shim's
+    for thread in threads:
+        try:
+            with open(f"/proc/{pid}/task/{thread}/children", "rb") as file:
+                result += map(int, file.read().split())
+        except OSError as err:
+            if not os.path.exists(f"/proc/{os.getpid()}/task/{os.getpid()}/children"):
+                raise LookupError("no lists of children") from err
+    return result
+
+
+def _descendants_by_parent(root: int) -> set[int]:
+    """The same from the parents of all processes of the machine."""
     children: dict[int, list[int]] = {}
     for name in os.listdir("/proc"):
         if name.isdigit():
@@ -153,7 +185,7 @@ def descendants(root: int) -> set[int]:
                 continue  # it ended while we looked
             children.setdefault(int(fields[1]), []).append(int(name))
     found: set[int] = set()
-    front: list[Any] = [root]
+    front: list[int] = [root]
     while front:
         for child in children.get(front.pop(), ()):
             found.add(child)

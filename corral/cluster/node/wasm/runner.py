@@ -200,23 +200,28 @@ def _execute(plan: Plan, engine: Engine, content: bytes) -> Ended:
     store.set_wasi(_surroundings(plan))
     linker = Linker(engine)
     linker.define_wasi()
-    memory: Memory | None = None
     try:
-        instance = linker.instantiate(store, module)
-        exports = instance.exports(store)
-        found = exports.get("memory")
-        memory = found if isinstance(found, Memory) else None
-        start = exports.get("_start")
-        if not isinstance(start, Func):
-            what = "has no function _start: it is a library, not a program"
-            return Ended(outcomes.BROKEN, f"{plan.argv[0]}: the module {what}")
+        exports = linker.instantiate(store, module).exports(store)
+    except Trap as trap:
+        return _trapped(plan, trap, 0)
+    except ExitTrap as trap:
+        return Ended(trap.code)
+    except WasmtimeError as err:
+        return _refused(plan, str(err))
+    start, memory = exports.get("_start"), exports.get("memory")
+    if not isinstance(start, Func):
+        what = "has no function _start: it is a library, not a program"
+        return Ended(outcomes.BROKEN, f"{plan.argv[0]}: the module {what}")
+    try:
         start(store)
     except ExitTrap as trap:
         return Ended(trap.code)
     except Trap as trap:
-        return _trapped(plan, trap, memory.data_len(store) if memory is not None else 0)
+        size = memory.data_len(store) if isinstance(memory, Memory) else 0
+        return _trapped(plan, trap, size)
     except WasmtimeError as err:
-        return _refused(plan, str(err))
+        # a call to the machine that made no sense
+        return Ended(outcomes.TRAP, _cause(str(err)))
     return Ended(0)
 
 
@@ -256,8 +261,6 @@ def _was_short(plan: Plan, size: int) -> bool:
 def _refused(plan: Plan, text: str) -> Ended:
     if "exceeds memory limits" in text:
         return _out_of_memory(plan, _cause(text))
-    if "exit with invalid exit status" in text:
-        return Ended(outcomes.TRAP, _cause(text))
     return Ended(outcomes.BROKEN, f"{plan.argv[0]}: {_cause(text)}")
 
 

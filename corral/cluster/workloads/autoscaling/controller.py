@@ -7,7 +7,6 @@ they change. What fails is in the conditions and events, and is tried again with
 
 from __future__ import annotations
 
-import copy
 import time
 from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
@@ -15,8 +14,16 @@ from typing import Final
 
 import orjson
 
-from corral.cluster.workloads.autoscaling.behavior import Bounds, History, normalize
+from corral.cluster.workloads.autoscaling.behavior import History, normalize
 from corral.cluster.workloads.autoscaling.evaluation import Evaluation, evaluate, needs_samples
+from corral.cluster.workloads.autoscaling.passes import (
+    ABLE,
+    ACTIVE,
+    AT_ZERO,
+    LIMITED,
+    Pass,
+    forced_replicas,
+)
 from corral.cluster.workloads.autoscaling.samples import MetricsError
 from corral.cluster.workloads.autoscaling.selectors import Selectors
 from corral.cluster.workloads.autoscaling.settings import Settings
@@ -32,10 +39,7 @@ from corral.runtime import (
     Informer,
     Manager,
     Result,
-    find_condition,
-    format_time,
     generation_changed,
-    set_condition,
     uid_of,
     version_of,
 )
@@ -43,61 +47,10 @@ from corral.runtime import (
 __all__ = ["Settings", "register"]
 
 TRIES: Final = 5
-ABLE, ACTIVE, LIMITED, AT_ZERO = "AbleToScale", "ScalingActive", "ScalingLimited", "ScaledToZero"
 
 
 class _NoDecision(Exception):
     """The number of replicas cannot be worked out; the conditions say why."""
-
-
-class _Pass:
-    """One look at one autoscaler: its status as it is to become."""
-
-    def __init__(self, hpa: Obj, recorder: EventRecorder, now: float) -> None:
-        self.hpa = hpa
-        self.spec: Obj = hpa["spec"]
-        self.status: Obj = copy.deepcopy(hpa.get("status") or {})
-        self.status.setdefault("desiredReplicas", 0)
-        self._conditions: list[Obj] = self.status.setdefault("conditions", [])
-        self._recorder = recorder
-        self._now = format_time(now)
-
-    @property
-    def bounds(self) -> Bounds:
-        given = self.spec.get("minReplicas")
-        return Bounds(1 if given is None else int(given), int(self.spec["maxReplicas"]))
-
-    @property
-    def was_scaled_to_zero(self) -> bool:
-        return (find_condition(self._conditions, AT_ZERO) or {}).get("status") == "True"
-
-    @property
-    def knows_metrics_without_pods(self) -> bool:
-        return any(m.get("type") in ("Object", "External") for m in self.spec.get("metrics") or ())
-
-    def note(self, kind: str, holds: bool, reason: str, *, message: str) -> None:
-        status = "True" if holds else "False"
-        set_condition(
-            self._conditions, kind, status=status, reason=reason, now=self._now, message=message
-        )
-
-    def warn(self, reason: str, message: str) -> None:
-        self._recorder.warning(self.hpa, reason, message)
-
-    def tell(self, reason: str, message: str) -> None:
-        self._recorder.normal(self.hpa, reason, message)
-
-    def report(self, current: int, desired: int, metrics: Sequence[Obj], *, rescaled: bool) -> None:
-        """Fill in what does not depend on conditions."""
-        self.status["currentReplicas"] = current
-        self.status["desiredReplicas"] = desired
-        self.status.pop("currentMetrics", None)
-        if metrics:
-            self.status["currentMetrics"] = list(metrics)
-        if generation := self.hpa["metadata"].get("generation"):
-            self.status["observedGeneration"] = generation
-        if rescaled:
-            self.status["lastScaleTime"] = self._now
 
 
 class Autoscaler:
@@ -131,7 +84,7 @@ class Autoscaler:
             self._consistency.clear(key)
             return None
         self._consistency.ensure_ready(key)
-        work = _Pass(hpa, self._recorder, self._wall())
+        work = Pass(hpa, self._recorder, self._wall())
         try:
             target = await read_target(self._client, hpa)
         except TargetError as error:
@@ -147,13 +100,13 @@ class Autoscaler:
 
     # --- one pass --------------------------------------------------------------------------------
 
-    async def _scale(self, key: str, work: _Pass, target: Target) -> None:
+    async def _scale(self, key: str, work: Pass, target: Target) -> None:
         """Decide, and change the scale of the target if that is called for."""
         current = target.wanted
         history = self._histories.setdefault(key, History())
         history.begin(current, self._clock())
         metrics: tuple[Obj, ...] = ()
-        forced = _forced(work, current)
+        forced = forced_replicas(work, current)
         if forced is None:
             try:
                 evaluation = await self._evaluate(key, work, target)
@@ -174,7 +127,7 @@ class Autoscaler:
         await self._rescale(work, target, desired, reason=reason, metrics=metrics, history=history)
 
     def _normalize(
-        self, work: _Pass, evaluation: Evaluation, current: int, *, history: History
+        self, work: Pass, evaluation: Evaluation, current: int, *, history: History
     ) -> tuple[int, str]:
         wanted = evaluation.replicas or 0
         outcome = normalize(
@@ -199,7 +152,7 @@ class Autoscaler:
 
     async def _rescale(
         self,
-        work: _Pass,
+        work: Pass,
         target: Target,
         desired: int,
         *,
@@ -231,7 +184,7 @@ class Autoscaler:
 
     # --- metrics ---------------------------------------------------------------------------------
 
-    async def _evaluate(self, key: str, work: _Pass, target: Target) -> Evaluation:
+    async def _evaluate(self, key: str, work: Pass, target: Target) -> Evaluation:
         """Work out what the metrics call for. Raises _NoDecision."""
         selector = self._selector(key, work, target.selector)
         namespace = work.hpa["metadata"]["namespace"]
@@ -268,7 +221,7 @@ class Autoscaler:
         work.note(ACTIVE, holds, reason, message=message)
         return evaluation
 
-    def _selector(self, key: str, work: _Pass, text: str) -> Selector:
+    def _selector(self, key: str, work: Pass, text: str) -> Selector:
         if not text:
             work.warn("SelectorRequired", "selector is required")
             why = "the HPA target's scale is missing a selector"
@@ -302,7 +255,7 @@ class Autoscaler:
 
     # --- writing ---------------------------------------------------------------------------------
 
-    async def _write(self, key: str, work: _Pass) -> None:
+    async def _write(self, key: str, work: Pass) -> None:
         """Write the status if it changed; after others who wrote meanwhile."""
         hpa = work.hpa
         if work.status == (hpa.get("status") or {}):
@@ -342,25 +295,6 @@ class Autoscaler:
         if uid_of(found) != uid_of(hpa):
             raise NotFound("another one has its name")
         return found
-
-
-def _forced(work: _Pass, current: int) -> tuple[int, str] | None:
-    """The number of replicas where no metric is asked, and why; None where they are."""
-    bounds = work.bounds
-    if current == 0:
-        may_start = work.was_scaled_to_zero and (
-            bounds.minimum != 0 or work.knows_metrics_without_pods
-        )
-        if may_start:
-            return None
-        why = "scaling is disabled since the replica count of the target is zero"
-        work.note(ACTIVE, False, "ScalingDisabled", message=why)
-        return 0, ""
-    if current > bounds.maximum:
-        return bounds.maximum, "Current number of replicas above Spec.MaxReplicas"
-    if current < bounds.minimum:
-        return bounds.minimum, "Current number of replicas below Spec.MinReplicas"
-    return None
 
 
 def register(

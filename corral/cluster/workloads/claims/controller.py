@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Callable, Coroutine
 from typing import Any, Final
 
-from corral.cluster.workloads.claims import protection
+from corral.cluster.workloads.claims import ephemeral, protection
 from corral.cluster.workloads.claims.binder import Binder
 from corral.cluster.workloads.claims.matching import class_of
 from corral.cluster.workloads.claims.view import View, index_by_claim
@@ -36,9 +36,10 @@ _CONFLICT_DELAY: Final = 0.02
 
 
 def register(manager: Manager) -> None:
-    """Add the binder and the protection of claims and volumes to a manager."""
+    """Add the binder, the protection of claims and volumes, and ephemeral volumes to a manager."""
     ClaimController(manager)
     protection.register(manager)
+    ephemeral.register(manager)
 
 
 class ClaimController:

@@ -8,10 +8,10 @@ the scheduler. Failed pods are replaced with growing waits.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Sequence
-from datetime import UTC, datetime, timedelta
+from collections.abc import Sequence
+from datetime import timedelta
 
-from corral.cluster.workloads.attempts import Attempt, Hands, PassFailed, write_status
+from corral.cluster.workloads.attempts import Attempt, Hands, Now, PassFailed, utc_now, write_status
 from corral.cluster.workloads.batches import Failure, at_once, in_batches, namespace_is_going
 from corral.cluster.workloads.claiming import Family
 from corral.cluster.workloads.daemonset.history import plan_history, revisions_to_drop
@@ -25,7 +25,7 @@ from corral.cluster.workloads.daemonset.plan import (
 )
 from corral.cluster.workloads.podcontrol import PodControl
 from corral.cluster.workloads.pods import claim, controller_reference, is_deleting
-from corral.cluster.workloads.revisions import same_data
+from corral.cluster.workloads.revisions import as_sent, same_data
 from corral.cluster.workloads.steps import Answer, Event
 from corral.kube.resources import CONTROLLERREVISIONS, DAEMONSETS, NODES, PODS
 from corral.kube.types import Obj
@@ -38,17 +38,12 @@ COMPONENT = "daemonset-controller"
 SWEEP_SECONDS = 60.0
 """How often waits that nobody asked for any more are forgotten."""
 FORGET_AFTER = timedelta(minutes=30)
-Now = Callable[[], datetime]
-
-
-def _utc_now() -> datetime:
-    return datetime.now(UTC)
 
 
 class DaemonSets:
     """The reconciler."""
 
-    def __init__(self, manager: Manager, *, now: Now = _utc_now) -> None:
+    def __init__(self, manager: Manager, *, now: Now = utc_now) -> None:
         self._now = now
         self.sets = manager.informer(DAEMONSETS)
         self.pods = manager.informer(PODS)
@@ -122,10 +117,10 @@ class DaemonSets:
         """The revision of the present template, made or made the newest where that is due."""
         plan = plan_history(subject, revisions)
         if plan.update:
-            return _require(await attempt.replace(CONTROLLERREVISIONS, plan.current))
+            return _require(await attempt.replace(CONTROLLERREVISIONS, as_sent(plan.current)))
         if not plan.create:
             return plan.current
-        answer = await attempt.create(CONTROLLERREVISIONS, plan.current)
+        answer = await attempt.create(CONTROLLERREVISIONS, as_sent(plan.current))
         if answer.existed and answer.found is not None:
             return await self._resolve_collision(subject, plan.current, answer.found)
         return _require(answer)
@@ -182,7 +177,7 @@ def _require(answer: Answer) -> Obj:
     return answer.found or {}
 
 
-def register(manager: Manager, *, now: Now = _utc_now) -> None:
+def register(manager: Manager, *, now: Now = utc_now) -> None:
     """Add the controller of DaemonSets to a manager."""
     sets = DaemonSets(manager, now=now)
     controller = manager.controller("daemonset", sets.reconcile, workers=WORKERS)

@@ -7,10 +7,9 @@ that the Recreate strategy waits for is gone, and when its progress deadline has
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from datetime import UTC, datetime
+from collections.abc import Sequence
 
-from corral.cluster.workloads.attempts import Attempt, Hands, NamespaceGoing, drive
+from corral.cluster.workloads.attempts import Attempt, Hands, NamespaceGoing, Now, drive, utc_now
 from corral.cluster.workloads.claiming import Family
 from corral.cluster.workloads.deployment.sets import is_rolling
 from corral.cluster.workloads.deployment.steps import (
@@ -42,17 +41,12 @@ __all__ = ["Deployments", "register"]
 
 WORKERS = 5
 COMPONENT = "deployment-controller"
-Now = Callable[[], datetime]
-
-
-def _utc_now() -> datetime:
-    return datetime.now(UTC)
 
 
 class Deployments:
     """The reconciler."""
 
-    def __init__(self, manager: Manager, *, now: Now = _utc_now) -> None:
+    def __init__(self, manager: Manager, *, now: Now = utc_now) -> None:
         self._now = now
         self.deployments = manager.informer(DEPLOYMENTS)
         self.sets = manager.informer(REPLICASETS)
@@ -124,7 +118,7 @@ async def _perform(attempt: Attempt, step: Step) -> Answer:
             return attempt.emit(events)
 
 
-def register(manager: Manager, *, now: Now = _utc_now) -> None:
+def register(manager: Manager, *, now: Now = utc_now) -> None:
     """Add the controller of Deployments to a manager."""
     deployments = Deployments(manager, now=now)
     controller = manager.controller("deployment", deployments.reconcile, workers=WORKERS)

@@ -8,11 +8,11 @@ grows with the pods of its own set, not with those of others.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import datetime
 
-from corral.cluster.workloads.attempts import Hands, PassFailed, write_status
+from corral.cluster.workloads.attempts import Hands, Now, PassFailed, utc_now, write_status
 from corral.cluster.workloads.batches import Failure, at_once, in_batches, namespace_is_going
 from corral.cluster.workloads.claiming import (
     Family,
@@ -46,11 +46,6 @@ from corral.runtime import (
 __all__ = ["Flavor", "ReplicaSets", "register"]
 
 WORKERS = 5
-Now = Callable[[], datetime]
-
-
-def _utc_now() -> datetime:
-    return datetime.now(UTC)
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,7 +72,7 @@ REPLICATION_CONTROLLERS = Flavor(
 class ReplicaSets:
     """The reconciler of one flavor."""
 
-    def __init__(self, flavor: Flavor, manager: Manager, *, now: Now = _utc_now) -> None:
+    def __init__(self, flavor: Flavor, manager: Manager, *, now: Now = utc_now) -> None:
         self._flavor = flavor
         self._now = now
         self.sets: Informer = manager.informer(flavor.resource)
@@ -165,7 +160,7 @@ def _message(failure: Failure) -> str:
     return failure.message if isinstance(failure, ApiError) else str(failure)
 
 
-def register(manager: Manager, *, now: Now = _utc_now) -> None:
+def register(manager: Manager, *, now: Now = utc_now) -> None:
     """Add the controllers of ReplicaSets and ReplicationControllers to a manager."""
     for name, flavor in (
         ("replicaset", REPLICA_SETS),

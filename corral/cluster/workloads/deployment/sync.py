@@ -295,7 +295,8 @@ def _shrink_old(sync: Rollout) -> _Part:
         if unhealthy > 0:
             old[at] = yield from resize(sync, one, rs.replicas(one) - unhealthy)
             removed += unhealthy
-    spare = sum(map(rs.available, [*old, sync.new])) - least
+    # The status of a set that has just been made smaller still counts pods that are going.
+    spare = sum(min(rs.available(one), rs.replicas(one)) for one in [*old, sync.new]) - least
     for one in old:
         surplus = min(rs.replicas(one), spare)
         if surplus > 0:

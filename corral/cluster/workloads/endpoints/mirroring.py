@@ -63,6 +63,7 @@ def plan_mirror(endpoints: Obj, slices: list[Obj]) -> MirrorPlan:
 
 def _wanted(endpoints: Obj) -> tuple[dict[object, Obj], int, int]:
     found: dict[object, Obj] = {}
+    seen: set[tuple[object, str]] = set()
     invalid = skipped = 0
     for subset in endpoints.get("subsets") or ():
         ports = [_port(port) for port in subset.get("ports") or ()]
@@ -79,9 +80,10 @@ def _wanted(endpoints: Obj) -> tuple[dict[object, Obj], int, int]:
                 continue
             count += 1
             fresh = _new_slice(endpoints, ports, kind)
-            known = found.setdefault(_key(fresh), fresh)["endpoints"]
-            if one not in known:
-                known.append(one)
+            key = _key(fresh)
+            if (key, one["addresses"][0]) not in seen:
+                seen.add((key, one["addresses"][0]))
+                found.setdefault(key, fresh)["endpoints"].append(one)
     return found, invalid, skipped
 
 

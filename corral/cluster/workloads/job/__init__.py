@@ -8,7 +8,7 @@
 from __future__ import annotations
 
 from corral.cluster.workloads.job.backoff import NO_FAILURES, Backoff
-from corral.cluster.workloads.job.orphans import FREE_POD, adopted, claim_pods, is_abandoned
+from corral.cluster.workloads.job.orphans import FREE_POD, claim_pods, is_abandoned
 from corral.cluster.workloads.job.state import finished_condition, managed_by_other
 from corral.cluster.workloads.job.steps import (
     DONE,
@@ -24,7 +24,7 @@ from corral.cluster.workloads.job.steps import (
     WriteStatus,
 )
 from corral.cluster.workloads.job.sync import sync_job
-from corral.cluster.workloads.job.ttl import delete_options, time_to_live
+from corral.cluster.workloads.job.ttl import time_to_live
 from corral.cluster.workloads.pods import Claims, slow_start
 
 __all__ = [
@@ -43,9 +43,7 @@ __all__ = [
     "Step",
     "Verdict",
     "WriteStatus",
-    "adopted",
     "claim_pods",
-    "delete_options",
     "finished_condition",
     "is_abandoned",
     "managed_by_other",

@@ -19,7 +19,7 @@ from corral.cluster.workloads.job import names
 from corral.cluster.workloads.job.backoff import NO_FAILURES, Backoff
 from corral.cluster.workloads.job.driver import JobDriver, Outcome
 from corral.cluster.workloads.job.orphan_controller import OrphanController
-from corral.cluster.workloads.job.orphans import claim_pods
+from corral.cluster.workloads.job.orphans import FREE_POD, claim_pods
 from corral.cluster.workloads.job.selection import JobPods, matters
 from corral.cluster.workloads.job.state import finished_condition, has_finalizer, managed_by_other
 from corral.cluster.workloads.job.sync import sync_job
@@ -168,12 +168,23 @@ class JobController:
             memory.freed |= outcome.freed
             memory.doubtful |= outcome.doubtful
             memory.backoff = outcome.backoff or memory.backoff
+        if outcome.closed:
+            await self._let_go(job, pods)
         if outcome.problem is not None:
             raise outcome.problem
         if outcome.verdict.finished:
             self._memories.pop(key, None)
         after = outcome.verdict.requeue_after
         return Result(requeue_after=after) if after else None
+
+    async def _let_go(self, job: Obj, pods: list[Obj]) -> None:
+        """Free pods that are to go with their namespace.
+
+        Else a failed pod that is kept until it is replaced would keep the namespace from going.
+        """
+        for pod in pods:
+            if is_deleting(pod) and has_finalizer(pod):
+                await self._driver.pods.patch(job, pod, FREE_POD)
 
     async def _claim(self, job: Obj) -> list[Obj]:
         """The job's pods; adopts and releases where labels say so."""

@@ -57,13 +57,16 @@ class Outcome:
     """Pods that have lost the tracking finalizer."""
     problem: Exception | None = None
     """The first cause of what could not be done."""
+    closed: bool = False
+    """The namespace is going: nothing can be created in it any more."""
     doubtful: bool = False
     """A creation was sent and not answered: the pod may or may not exist."""
 
     def note(self, error: Exception) -> None:
         if isinstance(error, ApiError) and namespace_terminating(error):
-            return  # the job will go with its namespace
-        self.problem = self.problem or error
+            self.closed = True  # no problem: the job will go with its namespace
+        else:
+            self.problem = self.problem or error
 
 
 class JobDriver:

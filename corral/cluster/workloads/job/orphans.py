@@ -16,7 +16,7 @@ from corral.cluster.workloads.pods import (
 )
 from corral.kube.types import Obj
 
-__all__ = ["FREE_POD", "adopted", "claim_pods", "is_abandoned"]
+__all__ = ["FREE_POD", "claim_pods", "is_abandoned"]
 
 FREE_POD: Obj = finalizer_removal(names.TRACKING_FINALIZER)
 """The strategic merge patch that takes the tracking finalizer off a pod."""
@@ -31,14 +31,6 @@ def claim_pods(job: Obj, pods: Iterable[Obj]) -> Claims:
         selector=job["spec"].get("selector"),
         finalizers=(names.TRACKING_FINALIZER,),
     )
-
-
-def adopted(pod: Obj) -> Obj:
-    """The pod as it is after the adoption patch, for the pass at hand."""
-    if has_finalizer(pod):
-        return pod
-    finalizers = [*(pod["metadata"].get("finalizers") or ()), names.TRACKING_FINALIZER]
-    return {**pod, "metadata": {**pod["metadata"], "finalizers": finalizers}}
 
 
 def is_abandoned(pod: Obj, find_job: Callable[[str, str], Obj | None]) -> bool:

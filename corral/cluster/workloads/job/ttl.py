@@ -5,11 +5,11 @@ from __future__ import annotations
 from datetime import datetime, timedelta
 
 from corral.cluster.workloads.job.state import finished_condition
-from corral.cluster.workloads.pods import is_deleting, uid
+from corral.cluster.workloads.pods import is_deleting
 from corral.cluster.workloads.times import moment, seconds_between
 from corral.kube.types import Obj
 
-__all__ = ["delete_options", "time_to_live"]
+__all__ = ["time_to_live"]
 
 
 def time_to_live(job: Obj, now: datetime) -> float | None:
@@ -25,8 +25,3 @@ def time_to_live(job: Obj, now: datetime) -> float | None:
     if at is None:
         return None
     return max(0.0, seconds_between(now, at + timedelta(seconds=seconds)))
-
-
-def delete_options(job: Obj) -> Obj:
-    """Dependents first, and only this very job."""
-    return {"propagationPolicy": "Foreground", "preconditions": {"uid": uid(job)}}

@@ -59,10 +59,12 @@ class Feed:
 
     def pod(self, change: Change) -> None:
         pod = change.object
-        placed = bool((pod.get("spec") or {}).get("nodeName"))
-        if not placed and (pod["spec"].get("schedulerName") or "") != self._name:
+        spec = pod["spec"]
+        placed = bool(spec.get("nodeName"))
+        if spec.get("schedulerName") == self._name:
+            self._gangs.set_pod(pod, gone=change.new is None)
+        elif not placed:
             return
-        self._gangs.set_pod(pod, gone=change.new is None)
         if change.new is None or is_terminal(pod):
             self._pod_ended(pod)
         elif placed:

@@ -1,4 +1,4 @@
-"""The PodGroups and their pods, as the watches bring them.
+"""The PodGroups and those of their pods that this scheduler places, as the watches bring them.
 
 A gang exists as long as its PodGroup or one of its pods does. Whatever changes in it is reported,
 so that the group's status can follow.
@@ -25,6 +25,8 @@ class Gang:
     spec: PodGroup | None = None
     pods: dict[str, Obj] = field(default_factory=dict)
     """The members by key, those that have ended included."""
+    ours: bool = False
+    """It has, or had, pods of this scheduler. The groups of others are not ours to speak of."""
     making_room: bool = False
     """Victims are being evicted for it."""
     problem: str = ""
@@ -69,6 +71,7 @@ class Gangs:
         else:
             gang = gang or self._gangs.setdefault(key, Gang(key))
             gang.pods[pod_key(pod)] = pod
+            gang.ours = True
         self._changed(key)
 
     def set_group(self, group: Obj, *, gone: bool) -> None:

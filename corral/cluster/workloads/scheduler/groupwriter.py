@@ -65,6 +65,8 @@ class GroupWriter:
         if gang.obj is None or gang.spec is None:
             self._reported.pop(key, None)
             return None
+        if not gang.ours:
+            return None
         status = group_status(gang, now=format_time(self._wall()), transition=self._identity())
         if status != (gang.obj.get("status") or {}):
             await self._write(gang.obj, status)

@@ -187,6 +187,7 @@ class Scheduler:
         pod, node = placement.pod, placement.node
         plan = Cycle(self.state, pod).volume_plan(node) if pod.claims else _NO_VOLUMES
         self.state.assume(pod, node)
+        self.queue.follow(pod)
         if plan:
             self.state.storage.assume(node, provisions=plan.provisions, bindings=plan.bindings)
         self._binder.bind(pod, node, plan)
@@ -197,8 +198,12 @@ class Scheduler:
         keeps = not error.nodes or bool(error.prefilter) or "not eligible" in error.postfilter
         if not keeps:
             self.state.nominate(pod, "")
-        self.statuses.unschedulable(pod, str(error), nominated=None if keeps else "")
+        text = str(error)
+        news = self.statuses.unschedulable(pod, text, nominated=None if keeps else "")
         self.queue.park(pod, error.plugins)
+        if news:
+            for other in self.queue.waiting_like(pod):
+                self.statuses.unschedulable(other, text)
 
     def _preempt(self, result: Preemption) -> None:
         pod, node = result.pod, result.victims.node
@@ -206,6 +211,7 @@ class Scheduler:
             self._withdraw(other)
         self.state.nominate(pod, node)
         self.statuses.unschedulable(pod, str(result.error), nominated=node)
+        self.queue.follow(pod)
 
         def done(success: bool) -> None:
             if success:

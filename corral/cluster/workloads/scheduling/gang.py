@@ -133,7 +133,7 @@ def place_gang(
     rejection = GangRejection(
         minimum, running, len(infos), len(found), failed, error, family=family
     )
-    if len(infos) < need:
+    if len(infos) < need or not _enough_free(state, infos, need):
         return rejection
     hardest = sorted(infos, key=_hardness, reverse=True)
     for attempt in (_pack, _restart, _search):
@@ -142,6 +142,24 @@ def place_gang(
         if len(packed) >= need:
             return packed
     return rejection
+
+
+def _enough_free(state: ClusterState, pods: Sequence[PodInfo], need: int) -> bool:
+    """Whether all nodes together have what so many of the pods take at least.
+
+    If not, no arrangement will do, and none has to be searched for.
+    """
+    cpu = memory = room = 0
+    for node in state.nodes.values():
+        has, used = node.allocatable, node.requested
+        cpu += max(has.cpu - used.cpu, 0)
+        memory += max(has.memory - used.memory, 0)
+        room += max(has.pods - len(node.pods), 0)
+    return (
+        need <= room
+        and sum(sorted(pod.requests.cpu for pod in pods)[:need]) <= cpu
+        and sum(sorted(pod.requests.memory for pod in pods)[:need]) <= memory
+    )
 
 
 def _fullest(_: PodInfo, nodes: Sequence[NodeInfo]) -> NodeInfo:

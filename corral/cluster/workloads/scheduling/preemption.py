@@ -78,7 +78,7 @@ def schedule(
     if not state.nodes:
         return error
     if error.prefilter:
-        # Nothing was looked at, so kube-scheduler's plugins find no notes of each other, and say so.
+        # No node was looked at: kube-scheduler's rules miss each other's notes, and say so.
         error.postfilter = "not found"
         return error
     found = preempt(cycle, error, rng, budgets=budgets)

@@ -4,16 +4,19 @@ A pod is in one place at a time: *gated* (its scheduling gates are not lifted), 
 be tried), *backing off* (tried in vain not long ago), *waiting* (for an event that may help) or
 *in flight* (being tried). Higher priority goes first, then the older pod. Events that happen while
 a pod is in flight are remembered and judged when it comes back, so that none is missed.
+
+Of waiting pods that are alike (see ``alike``) an event wakes the first; ``follow`` wakes the next.
 """
 
 from __future__ import annotations
 
 import heapq
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Collection, Hashable, Iterable
 from dataclasses import dataclass
 from enum import Enum
 
+from corral.cluster.workloads.scheduling.alike import Alike, signature
 from corral.cluster.workloads.scheduling.events import ClusterEvent, PodEvent
 from corral.cluster.workloads.scheduling.groups import GroupKey
 from corral.cluster.workloads.scheduling.hints import heeding, worth_retrying
@@ -22,6 +25,10 @@ from corral.cluster.workloads.scheduling.state import ClusterState
 from corral.kube.types import Obj
 
 __all__ = ["BackoffPolicy", "SchedulingQueue", "gate_message", "queue_order"]
+
+
+_MANY = 20
+"""Pods that wait alike, from which on telling them all the same is work."""
 
 
 def gate_message(pod: PodInfo) -> str:
@@ -44,6 +51,8 @@ class BackoffPolicy:
     """Seconds at most."""
     waiting: float = 300.0
     """Seconds after which a waiting pod is tried again even without an event."""
+    telling: float = 30.0
+    """Seconds between two times that pods which wait alike are told of another's reason."""
 
     def seconds(self, failures: int) -> float:
         if failures <= 0:
@@ -66,6 +75,9 @@ class _Entry:
     place: _Place
     failures: int = 0
     plugins: frozenset[str] = frozenset()
+    """The rules that rejected it."""
+    signature: Hashable | None = None
+    """Of those that it waits, or waited, among."""
     since: float = 0.0
     """When it was put where it is."""
     ready: float = 0.0
@@ -99,8 +111,11 @@ class SchedulingQueue:
         self._heaps: dict[_Place, list[_Item]] = {place: [] for place in _HEAPS}
         self._groups: dict[GroupKey, dict[str, _Entry]] = {}
         """The same entries by PodGroup."""
+        self._alike: dict[Hashable, Alike] = {}
+        """Waiting pods by signature; those without one are in ``_alone``."""
+        self._alone: dict[str, _Entry] = {}
         self._heeded: Counter[str] = Counter()
-        """How many waiting pods each rule rejected; under "" those that any event may help."""
+        """How many of both each rule rejected; under "" those that any event may help."""
         self._tickets = 0
         self._events: list[ClusterEvent] = []
         """Since the oldest pod in flight was taken, the first of them being number ``_first``."""
@@ -135,9 +150,10 @@ class SchedulingQueue:
         entry = self._entries.pop(_key(pod), None)
         if entry is not None:
             self._leave(entry)
-            self._count_waiting(entry, -1)
+            self._stop_waiting(entry)
             del self._places[entry.place][entry.pod.key]
             self._trim()
+            self._wake_next(entry)
 
     def pop(self) -> PodInfo | None:
         """Take the pod whose turn it is; None if there is none.
@@ -178,8 +194,32 @@ class SchedulingQueue:
             return
         missed = self._events[entry.seen - self._first :]
         entry.plugins = frozenset(plugins)
+        # With anti-affinity around, pods of different labels are not alike.
+        alone = self._state.anti_affinity_pods or self._state.nomination(entry.pod)
+        entry.signature = None if alone else signature(entry.pod)
         self._failed(entry, _Place.WAITING)
         self._wake(entry, missed)
+
+    def follow(self, pod: PodInfo) -> None:
+        """A pod has found a place: let the next that is like it be tried."""
+        entry = self._entries.get(pod.key)
+        if entry is not None:
+            self._wake_next(entry)
+
+    def waiting_like(self, pod: PodInfo) -> list[PodInfo]:
+        """The other pods that wait for the same as this one, to be told the same.
+
+        Where they are many, not more often than ``BackoffPolicy.telling`` says: in between, nobody.
+        """
+        entry = self._entries.get(pod.key)
+        alike = self._alike.get(entry.signature) if entry is not None else None
+        if alike is None:
+            return []
+        if len(alike.members) > _MANY:
+            if alike.told_until > self._clock():
+                return []
+            alike.told_until = self._clock() + self._policy.telling
+        return [other for other in alike.members.values() if other.key != pod.key]
 
     def retry(self, pod: PodInfo) -> None:
         """Put a pod back after an error that has nothing to do with the nodes."""
@@ -193,8 +233,11 @@ class SchedulingQueue:
             self._events.append(event)
         if not self._heeded[""] and self._heeded.keys().isdisjoint(heeding(event)):
             return 0
-        waiting = list(self._places[_Place.WAITING].values())
-        return sum(self._wake(entry, (event,)) for entry in waiting)
+        woken = sum(self._wake(entry, (event,)) for entry in list(self._alone.values()))
+        for alike in list(self._alike.values()):
+            keys = alike if self._state.anti_affinity_pods else (alike.first(),)
+            woken += sum(self._wake(self._entries[key], (event,)) for key in keys)
+        return woken
 
     def next_ready(self) -> float | None:
         """The seconds until ``pop`` has something by the passing of time alone; None: never."""
@@ -210,8 +253,15 @@ class SchedulingQueue:
 
     def _replace(self, entry: _Entry, info: PodInfo) -> None:
         self._leave(entry)
+        waiting = entry.place is _Place.WAITING
+        if waiting:
+            self._stop_waiting(entry)
         old, entry.pod = entry.pod, info
         self._join(entry)
+        if waiting:
+            alone = entry.signature is None or self._state.anti_affinity_pods
+            entry.signature = None if alone else signature(info)
+            self._wait(entry)
         if entry.place is _Place.GATED:
             if not info.gates:
                 self._move(entry, _Place.ACTIVE)
@@ -224,9 +274,11 @@ class SchedulingQueue:
 
     def _wake(self, entry: _Entry, events: Iterable[ClusterEvent]) -> bool:
         """Make a waiting pod active (or let it back off) if one of the events may help it."""
-        if not any(worth_retrying(self._state, entry.pod, entry.plugins, e) for e in events):
+        alike = self._alike.get(entry.signature) if entry.signature is not None else None
+        plugins = entry.plugins if alike is None else alike.plugins
+        if not any(worth_retrying(self._state, entry.pod, plugins, event) for event in events):
             return False
-        self._move(entry, _Place.BACKOFF if entry.ready > self._clock() else _Place.ACTIVE)
+        self._start(entry)
         return True
 
     def _flush(self) -> None:
@@ -264,22 +316,61 @@ class SchedulingQueue:
             if not self._groups[group]:
                 del self._groups[group]
 
-    def _count_waiting(self, entry: _Entry, sign: int) -> None:
+    def _wait(self, entry: _Entry) -> None:
+        """Note what an entry waits for that has just come to wait."""
+        if entry.signature is None:
+            self._alone[entry.pod.key] = entry
+            self._heed(entry.plugins, 1)
+            return
+        alike = self._alike.get(entry.signature)
+        if alike is None:
+            alike = self._alike[entry.signature] = Alike()
+        else:
+            self._heed(alike.plugins, -1)
+        # What rejected this one would reject the others now.
+        alike.plugins = entry.plugins
+        self._heed(alike.plugins, 1)
+        alike.add(entry.pod, queue_order(entry.pod))
+
+    def _stop_waiting(self, entry: _Entry) -> None:
         if entry.place is not _Place.WAITING:
             return
-        for plugin in entry.plugins or ("",):
+        if entry.signature is None:
+            del self._alone[entry.pod.key]
+            self._heed(entry.plugins, -1)
+            return
+        alike = self._alike[entry.signature]
+        entry.plugins = alike.plugins
+        alike.discard(entry.pod.key)
+        if not alike.members:
+            del self._alike[entry.signature]
+            self._heed(alike.plugins, -1)
+
+    def _heed(self, plugins: frozenset[str], sign: int) -> None:
+        for plugin in plugins or ("",):
             self._heeded[plugin] += sign
             if not self._heeded[plugin]:
                 del self._heeded[plugin]
 
+    def _wake_next(self, entry: _Entry) -> None:
+        """Let the first that is like this entry, which waits no more, be tried."""
+        alike = self._alike.get(entry.signature) if entry.signature is not None else None
+        if alike is not None and entry.place is not _Place.WAITING:
+            self._start(self._entries[alike.first()])
+        entry.signature = None
+
+    def _start(self, entry: _Entry) -> None:
+        self._move(entry, _Place.BACKOFF if entry.ready > self._clock() else _Place.ACTIVE)
+
     def _move(self, entry: _Entry, place: _Place) -> None:
         key, order = entry.pod.key, queue_order(entry.pod)
         self._tickets += 1
-        self._count_waiting(entry, -1)
+        self._stop_waiting(entry)
         self._places[entry.place].pop(key, None)
         self._places[place][key] = entry
         entry.place, entry.ticket, entry.since = place, self._tickets, self._clock()
-        self._count_waiting(entry, 1)
+        if place is _Place.WAITING:
+            self._wait(entry)
         if place is _Place.ACTIVE:
             heapq.heappush(self._heaps[place], (order, entry.ticket, key))
         elif place is _Place.BACKOFF:

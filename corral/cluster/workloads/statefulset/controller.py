@@ -8,14 +8,14 @@ looked at again when one of its pods changes and when a ready pod becomes availa
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
-from datetime import UTC, datetime
 from typing import Final
 
-from corral.cluster.workloads.attempts import Attempt, Hands, NamespaceGoing, drive
+from corral.cluster.workloads.attempts import Attempt, Hands, NamespaceGoing, Now, drive, utc_now
 from corral.cluster.workloads.claiming import Family
 from corral.cluster.workloads.pods import claim, controller_reference, slow_start
+from corral.cluster.workloads.revisions import as_sent
 from corral.cluster.workloads.statefulset import identity as ids
 from corral.cluster.workloads.statefulset.sync import (
     Create,
@@ -43,20 +43,15 @@ __all__ = ["StatefulSets", "register"]
 
 WORKERS = 5
 COMPONENT = "statefulset-controller"
-Now = Callable[[], datetime]
 _RESOURCES: Final[dict[str, Resource]] = {
     one.kind: one for one in (PODS, PERSISTENTVOLUMECLAIMS, CONTROLLERREVISIONS)
 }
 
 
-def _utc_now() -> datetime:
-    return datetime.now(UTC)
-
-
 class StatefulSets:
     """The reconciler."""
 
-    def __init__(self, manager: Manager, *, now: Now = _utc_now) -> None:
+    def __init__(self, manager: Manager, *, now: Now = utc_now) -> None:
         self._now = now
         self.sets = manager.informer(STATEFULSETS)
         self.pods = manager.informer(PODS)
@@ -132,9 +127,9 @@ class StatefulSets:
 async def _perform(attempt: Attempt, step: Step) -> Answer:
     match step:
         case Create(body, events):
-            return await attempt.create(_RESOURCES[body["kind"]], body, events)
+            return await attempt.create(_RESOURCES[body["kind"]], _on_wire(body), events)
         case Update(body, events):
-            return await attempt.replace(_RESOURCES[body["kind"]], body, events=events)
+            return await attempt.replace(_RESOURCES[body["kind"]], _on_wire(body), events=events)
         case Delete(kind, obj, events):
             return await attempt.delete(_RESOURCES[kind], obj, events)
         case WriteStatus(status):
@@ -143,6 +138,10 @@ async def _perform(attempt: Attempt, step: Step) -> Answer:
             return attempt.emit(events)
         case Together(parts):
             return await _together(attempt, parts)
+
+
+def _on_wire(body: Obj) -> Obj:
+    return as_sent(body) if body["kind"] == CONTROLLERREVISIONS.kind else body
 
 
 async def _together(attempt: Attempt, parts: Sequence[tuple[Step, Part]]) -> Answer:
@@ -168,7 +167,7 @@ async def _go_on(attempt: Attempt, step: Step, part: Part) -> str | None:
         return str(failure)
 
 
-def register(manager: Manager, *, now: Now = _utc_now) -> None:
+def register(manager: Manager, *, now: Now = utc_now) -> None:
     """Add the controller of StatefulSets to a manager."""
     sets = StatefulSets(manager, now=now)
     controller = manager.controller("statefulset", sets.reconcile, workers=WORKERS)

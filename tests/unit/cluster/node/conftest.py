@@ -5,13 +5,18 @@ from __future__ import annotations
 import itertools
 import os
 import sys
+import uuid
 from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
+from agent_world import World
 
 from corral.cluster.node.containers import Container, ContainerSpec, Engine
+from corral.kube.client import KubeClient
+from corral.kube.resources import NAMESPACES
+from tests.backends import Backend
 
 ENV = {"PATH": os.environ.get("PATH", os.defpath)}
 
@@ -46,3 +51,15 @@ def run(engine: Engine, spec: Callable[..., ContainerSpec]) -> Callable[..., Any
         return await engine.start(spec(code, **more))
 
     return start
+
+
+@pytest.fixture
+async def world(embedded: Backend, tmp_path: Path) -> AsyncIterator[World]:
+    """A namespace on the embedded API server, for pods and one node; all gone afterwards."""
+    async with KubeClient.from_kubeconfig(str(embedded.kubeconfig)) as client:
+        name = f"agent-{uuid.uuid4().hex[:8]}"
+        await client.create(NAMESPACES, {"metadata": {"name": name}})
+        world = World(client, name, tmp_path / "node")
+        yield world
+        await world.close()
+        await client.delete(NAMESPACES, name)

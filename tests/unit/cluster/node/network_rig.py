@@ -190,7 +190,6 @@ async def agent_on(
     kubeconfig: str, folder: Path, mode: Mode, **options: Any
 ) -> AsyncIterator[Agent]:
     """An agent from start to removal."""
-    folder.mkdir(parents=True, exist_ok=True)
     async with KubeClient.from_kubeconfig(kubeconfig) as client:
         agent = Agent(client, folder, mode, **options)
         await agent.start()

@@ -21,7 +21,8 @@ from corral.cluster.node.resources import usage_of
 from corral.cluster.node.server import NodeServer
 from corral.cluster.node.streams import Streams
 from corral.kube.client import KubeClient
-from corral.kube.resources import NAMESPACES, NODES, PODS
+from corral.kube.errors import NotFound
+from corral.kube.resources import NAMESPACES, NODES, PODS, SERVICEACCOUNTS
 from corral.kube.types import Obj
 from tests.backends import Backend
 
@@ -188,6 +189,7 @@ class HandNode:
     async def register(self, port: int, *, websockets: bool) -> None:
         self.port = port
         await self.client.create(NAMESPACES, {"metadata": {"name": self.namespace}})
+        await self._account()
         labels = {"kubernetes.io/hostname": self.name}
         await self.client.create(NODES, {"metadata": {"name": self.name, "labels": labels}})
         status: Obj = {
@@ -200,6 +202,16 @@ class HandNode:
         if websockets:
             status["declaredFeatures"] = ["ExtendWebSocketsToKubelet"]
         await self._status(NODES, self.name, status)
+
+    async def _account(self) -> None:
+        """Wait for what pods of a new namespace need."""
+        async with asyncio.timeout(LIMIT):
+            while True:
+                try:
+                    await self.client.get(SERVICEACCOUNTS, "default", namespace=self.namespace)
+                    return
+                except NotFound:
+                    await asyncio.sleep(0.02)
 
     async def _status(self, resource: Any, name: str, status: Obj) -> None:
         namespace = self.namespace if resource is PODS else None

@@ -44,7 +44,8 @@ CLIENT = (
 UDP_SERVER = (
     "import os, socket\ns = socket.socket(type=socket.SOCK_DGRAM)\n"
     "s.bind((os.environ['CORRAL_POD_IP'], 5353)); print('up', flush=True)\n"
-    "while True:\n    data, who = s.recvfrom(100); s.sendto(data + os.environ['HOSTNAME'].encode(), who)\n"
+    "while True:\n"
+    "    data, who = s.recvfrom(100); s.sendto(data + os.environ['HOSTNAME'].encode(), who)\n"
 )
 UDP_CLIENT = (
     "import socket, sys\ns = socket.socket(type=socket.SOCK_DGRAM); s.settimeout(1)\n"
@@ -77,17 +78,21 @@ def mode(request: pytest.FixtureRequest, highest: Mode) -> Mode:
 
 
 @pytest.fixture
-async def agent(embedded: Backend, tmp_path: Path, mode: Mode) -> AsyncIterator[Agent]:
-    mounts, devices = Path("/proc/self/mounts").read_text(), socket.if_nameindex()
-    async with agent_on(str(embedded.kubeconfig), tmp_path / "one", mode) as agent:
+async def agent(backend: Backend, tmp_path: Path, mode: Mode) -> AsyncIterator[Agent]:
+    mounts, devices = mounts_now(), socket.if_nameindex()
+    async with agent_on(str(backend.kubeconfig), tmp_path / "one", mode) as agent:
         yield agent
         gateway = agent.network._gateway
         made = inode_of(gateway.namespace) if gateway and gateway.namespace >= 0 else 0
-    assert Path("/proc/self/mounts").read_text() == mounts
+    assert mounts_now() == mounts
     assert socket.if_nameindex() == devices
     assert not (tmp_path / "machine").exists()
     assert not (tmp_path / "one" / "network").exists()
     assert not holders_of(made), "somebody still has the gateway open"
+
+
+def mounts_now() -> str:
+    return Path("/proc/self/mounts").read_text()
 
 
 def holders_of(namespace: int) -> list[str]:
@@ -96,9 +101,8 @@ def holders_of(namespace: int) -> list[str]:
     for name in os.listdir("/proc"):
         with suppress(OSError):
             links = [f"/proc/{name}/fd/{fd}" for fd in os.listdir(f"/proc/{name}/fd")]
-            for link in [*links, f"/proc/{name}/ns/net"]:
-                if os.readlink(link) == f"net:[{namespace}]":
-                    found.append(link)
+            links.append(f"/proc/{name}/ns/net")
+            found += [link for link in links if os.readlink(link) == f"net:[{namespace}]"]
     return found
 
 
@@ -329,19 +333,20 @@ async def test_names_for_services(agent: Agent, namespace: str) -> None:
     assert real == alias and len(real) == 1
 
 
-async def test_the_api_server(agent: Agent, namespace: str, embedded: Backend) -> None:
+async def test_the_api_server(agent: Agent, namespace: str, backend: Backend) -> None:
     """As its variables name it, in every mode."""
     pod = await agent.pod("p", namespace)
     code = (
         "import os, ssl, sys, urllib.request\n"
-        "host, port = os.environ['KUBERNETES_SERVICE_HOST'], os.environ['KUBERNETES_SERVICE_PORT']\n"
+        "host, port = (os.environ['KUBERNETES_SERVICE_' + x] for x in ('HOST', 'PORT'))\n"
         "tls = ssl.create_default_context(cafile=sys.argv[1])\n"
-        "print(urllib.request.urlopen(f'https://{host}:{port}/readyz', context=tls).read().decode())"
+        "url = f'https://{host}:{port}/readyz'\n"
+        "print(urllib.request.urlopen(url, context=tls).read().decode())"
     )
     await until(lambda: agent.network.service_environment(pod.obj))
     if agent.mode == "root":
         await until(lambda: agent.network._names._proxy._of.get("default/kubernetes"))
-    assert await pod.result(code, embedded.ca_file) == "ok"
+    assert await pod.result(code, backend.ca_file) == "ok"
 
 
 async def test_ports_that_an_ordinary_user_may_not_have(agent: Agent, namespace: str) -> None:
@@ -415,7 +420,9 @@ async def test_restart(agent: Agent, namespace: str) -> None:
         await until(lambda: again.network._names._proxy._of.get(f"{namespace}/later"))
         assert await client.result(CLIENT, "later", "8000") == "web"
         await until(lambda: gone.obj["metadata"]["uid"] not in again.network._left)
-        assert not Path(gone.sandbox.hosts).exists()
+        assert f"{gone.obj['metadata']['uid']}.hosts" not in os.listdir(
+            agent.folder / "network" / "pods"
+        )
         new = await again.pod("new", namespace)
         assert new.address not in (web.address, client.address)
     finally:
@@ -424,11 +431,11 @@ async def test_restart(agent: Agent, namespace: str) -> None:
 
 
 async def test_two_nodes_of_one_cluster(
-    agent: Agent, namespace: str, embedded: Backend, tmp_path: Path
+    agent: Agent, namespace: str, backend: Backend, tmp_path: Path
 ) -> None:
     """They have different addresses, and pods of one reach those of the other."""
     await make_service(agent.client, namespace, "web", 8000)
-    async with agent_on(str(embedded.kubeconfig), tmp_path / "two", agent.mode) as other:
+    async with agent_on(str(backend.kubeconfig), tmp_path / "two", agent.mode) as other:
         web, client = await other.pod("web", namespace), await agent.pod("client", namespace)
         assert web.address.rpartition(".")[0] != client.address.rpartition(".")[0]
         await web.serve(SERVER, "8000")
@@ -441,13 +448,13 @@ async def test_two_nodes_of_one_cluster(
 
 
 async def test_two_clusters_beside_each_other(
-    agent: Agent, namespace: str, embedded: Backend, tmp_path: Path
+    agent: Agent, namespace: str, backend: Backend, tmp_path: Path
 ) -> None:
     """Told apart by an identity here; each has its own pods under the same names."""
     await make_service(agent.client, namespace, "web", 8000)
     machine = tmp_path / "machine"
     async with agent_on(
-        str(embedded.kubeconfig), tmp_path / "b", agent.mode, cluster="b", machine=machine
+        str(backend.kubeconfig), tmp_path / "b", agent.mode, cluster="b", machine=machine
     ) as other:
         one, two = await agent.pod("one", namespace), await other.pod("two", namespace)
         for pod in (one, two):

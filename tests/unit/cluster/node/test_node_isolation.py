@@ -154,11 +154,11 @@ async def test_volumes_at_their_paths(node: Node, tmp_path: Path) -> None:
         "",
         argv=[
             sys.executable, "-S", "-c", code,
-            "/corral-data/in", "/var/run/corral/deep/out", "/corral-data/ro",
+            "/corral-data/in", "/var/run/corral-test/deep/out", "/corral-data/ro",
         ],
         mounts=[
             Mount(source=str(volume), target="/corral-data"),
-            Mount(source=str(volume), target="/var/run/corral/deep"),
+            Mount(source=str(volume), target="/var/run/corral-test/deep"),
             Mount(source=str(closed), target="/corral-data/ro", read_only=True),
         ],
     )  # fmt: skip
@@ -166,7 +166,7 @@ async def test_volumes_at_their_paths(node: Node, tmp_path: Path) -> None:
     assert lines[0] == "hello" and (volume / "out").read_text() == "made"
     if node.isolation.mode != "plain":  # a path cannot be made read-only without a mount
         assert lines[1] == "Read-only file system"
-        assert not exists("/corral-data", "/var/run/corral")
+        assert not exists("/corral-data", "/var/run/corral-test")
 
 
 async def test_mount_paths_in_the_environment(node: Node, tmp_path: Path) -> None:

@@ -272,6 +272,14 @@ def running_pod(phase: str = "Running") -> Obj:
     return {"metadata": {"uid": "p"}, "status": {"phase": phase}}
 
 
+def test_pods_that_are_going_are_not_counted_as_spare() -> None:
+    """The old set was made smaller, and its status does not know yet."""
+    subject = deployment(6, surge=3, unavailable=0)
+    old = rset("old", 3, available=6, age=9, desired=6)
+    new = rset("new", 6, image="new", available=4, desired=6, revision=9)
+    assert Ran(subject, [old, new]).sizes == {"old": 2, "new": 6}
+
+
 def test_recreate_waits_for_the_last_old_pod() -> None:
     subject = deployment(2, strategy="Recreate")
     first = Ran(subject, [rset("old", 2, available=2, desired=2)])

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 from scheduling_objects import (
     ZONE,
@@ -476,3 +478,131 @@ def test_a_changed_priority_changes_the_order() -> None:
     queue.set(pod("b", priority=7))
     assert [taken(queue).name for _ in range(2)] == ["b", "a"]
     assert queue.pop() is None
+
+
+# Pods that are alike
+
+
+def parked(count: int, **more: Any) -> tuple[SchedulingQueue, Clock, list[Obj]]:
+    queue, clock = fresh()
+    pods = [
+        pod(f"p{i}", {"cpu": "1"}, created=f"2026-01-01T00:00:{i:02}Z", **more)
+        for i in range(count)
+    ]
+    for item in pods:
+        queue.set(item)
+    for _ in pods:
+        queue.park(taken(queue), ["NodeResourcesFit"])
+    clock.now += 100
+    return queue, clock, pods
+
+
+GONE = PodEvent.of(pod("other", on="a"), None)
+
+
+def test_of_pods_that_are_alike_one_is_woken_and_the_next_follows() -> None:
+    queue, _, _ = parked(3)
+    assert queue.notify(GONE) == 1
+    first = taken(queue)
+    assert first.name == "p0"
+    assert queue.pop() is None
+    queue.follow(first)
+    queue.remove(first)
+    second = taken(queue)
+    assert second.name == "p1"
+    queue.park(second, ["NodeResourcesFit"])
+    assert queue.pop() is None
+
+
+def test_the_next_is_woken_when_the_first_is_gone() -> None:
+    queue, _, pods = parked(2)
+    queue.notify(GONE)
+    queue.remove(pods[0])
+    assert taken(queue).name == "p1"
+
+
+def test_a_waiting_pod_that_goes_wakes_nobody() -> None:
+    queue, _, pods = parked(2)
+    queue.remove(pods[0])
+    assert queue.pop() is None
+    assert queue.notify(GONE) == 1
+    assert taken(queue).name == "p1"
+
+
+def test_all_wait_for_what_rejected_the_last() -> None:
+    queue, clock, _ = parked(2)
+    queue.notify(GONE)
+    queue.park(taken(queue), ["NodeUnschedulable"])
+    clock.now += 100
+    assert queue.notify(GONE) == 0
+    cordoned = node("a", unschedulable=True)
+    assert queue.notify(NodeEvent.of(cordoned, node("a"))) == 1
+    first = taken(queue)
+    queue.follow(first)
+    assert taken(queue).name == "p1"
+
+
+def test_a_change_sets_a_pod_apart() -> None:
+    queue, _, pods = parked(2)
+    smaller = pods[1] | {"spec": {"containers": [container({"cpu": "500m"})]}}
+    queue.set(smaller)
+    assert taken(queue).name == "p1"
+    assert queue.notify(GONE) == 1
+    assert taken(queue).name == "p0"
+
+
+def test_with_anti_affinity_around_nobody_is_alike() -> None:
+    queue, _, _ = parked(3)
+    lonely = required("podAntiAffinity", pod_term({"app": "x"}))
+    queue._state.set_node(node("a"))
+    queue._state.set_pod(pod("lonely", on="a", affinity=lonely))
+    assert queue.notify(GONE) == 3
+
+
+def test_others_are_told_and_many_only_now_and_then() -> None:
+    queue, clock, pods = parked(3)
+    info = queue._state.info(pods[0])
+    for _ in range(2):
+        assert {other.name for other in queue.waiting_like(info)} == {"p1", "p2"}
+    assert queue.waiting_like(queue._state.info(pod("stranger"))) == []
+    queue, clock, pods = parked(25)
+    info = queue._state.info(pods[0])
+    assert len(queue.waiting_like(info)) == 24
+    assert queue.waiting_like(info) == []
+    clock.now += 31
+    assert len(queue.waiting_like(info)) == 24
+
+
+def test_a_pod_can_be_activated() -> None:
+    queue, _, pods = parked(2)
+    queue.activate(pods[1])
+    queue.activate(pod("stranger"))
+    assert taken(queue).name == "p1"
+
+
+def test_backing_off_pods_of_one_second_go_by_priority() -> None:
+    queue, clock = fresh()
+    for name, priority in (("low", 0), ("high", 5)):
+        queue.set(pod(name, priority=priority))
+    for _ in range(2):
+        queue.park(taken(queue), ["NodeUnschedulable"])
+        clock.now += 0.01
+    assert queue.notify(NodeEvent.of(node("a", unschedulable=True), node("a"))) == 2
+    assert taken(queue).name == "high"
+
+
+@pytest.mark.parametrize(
+    ("event", "rules"),
+    [
+        (PodEvent.of(None, pod("x", on="a")), ["NodeResourcesFit", "NodePorts"]),
+        (PodEvent.of(pod("x", on="a"), None), ["GangScheduling"]),
+        (PodEvent.of(pod("x", on="a"), pod("x", on="a")), ["InterPodAffinity"]),
+        (NodeEvent.of(None, node("a")), ["GangScheduling"]),
+    ],
+)
+def test_events_that_concern_no_rule_wake_nobody(event: ClusterEvent, rules: list[str]) -> None:
+    queue, _ = fresh()
+    queue.set(pod("p"))
+    queue.park(taken(queue), rules)
+    assert queue.listening
+    assert queue.notify(event) == 0

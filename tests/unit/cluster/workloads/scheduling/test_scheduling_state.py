@@ -6,7 +6,7 @@ from random import Random
 
 from scheduling_objects import cluster, container, node, outcome, pod, pod_term, required
 
-from corral.cluster.workloads.scheduling import ClusterState
+from corral.cluster.workloads.scheduling import ClusterState, PodInfo
 from corral.cluster.workloads.scheduling.nodes import NodeInfo
 from corral.kube.types import Obj
 
@@ -190,3 +190,48 @@ def test_many_selectors_on_one_node_are_all_counted_right() -> None:
             item = state.info(pod("x", affinity=required("podAffinity", term)))
             assert info.count_matching("default", item.affinity[0].selector) == 1
         state.set_pod(pod("p0", labels={"i": "0"}, on="a"))
+
+
+def test_a_new_version_reads_only_what_changed() -> None:
+    old = PodInfo.parse(pod("p", {"cpu": "1"}, labels={"a": "b"}))
+    bound = pod("p", {"cpu": "1"}, labels={"a": "b"}, on="n", status={"startTime": "now"})
+    new = old.updated(bound)
+    assert (new.node_name, new.started, new.pod) == ("n", "now", bound)
+    assert new.requests is old.requests
+    assert new.counts_as(old)
+    for other in (
+        pod("p", {"cpu": "2"}, labels={"a": "b"}),
+        pod("p", {"cpu": "1"}, labels={"a": "c"}),
+        pod("p", {"cpu": "1"}, labels={"a": "b"}, annotations={"x": "y"}),
+        pod("p", {"cpu": "1"}, labels={"a": "b"}, hostNetwork=True, hostPID=True),
+    ):
+        assert old.updated(other).requests is not old.requests
+    resized = {"containerStatuses": [{"name": "c", "allocatedResources": {"cpu": "3"}}]}
+    grown = old.updated(pod("p", {"cpu": "1"}, labels={"a": "b"}, status=resized))
+    assert grown.requests.cpu == 3000
+    leaving = pod("p", {"cpu": "1"}, labels={"a": "b"}, meta={"deletionTimestamp": "now"})
+    assert not old.updated(leaving).counts_as(old)
+
+
+def test_a_heartbeat_changes_nothing_of_a_node() -> None:
+    state = cluster([node("a")])
+    before = state.nodes["a"].allocatable
+    beat = node("a")
+    beat["status"]["conditions"] = [{"type": "Ready"}]
+    state.set_node(beat)
+    assert state.nodes["a"].allocatable is before
+    assert state.nodes["a"].obj is beat
+    state.set_node(node("a", cpu="9"))
+    assert state.nodes["a"].allocatable.cpu == 9000
+
+
+def test_pods_are_seen_as_gone_for_a_while() -> None:
+    placed = pod("p", {"cpu": "1"}, on="a")
+    state = cluster([node("a")], [placed])
+    info = state.info(placed)
+    with state.without([info, state.info(pod("never"))]):
+        assert state.nodes["a"].requested.cpu == 0
+        assert state.node_of(info) == ""
+    assert state.nodes["a"].requested.cpu == 1000
+    assert state.known(info.key) is info
+    assert state.known(placed) is info
