@@ -110,8 +110,8 @@ def _detach(folder: Any) -> Callable[[str, int], None]:
     if os.fork():
         os.close(tell)
         with os.fdopen(told, "rb") as file:
-            said = file.read()
-        code, _, line = said.decode().partition(" ")
+            said = file.readline()  # to the end would be: until the parts have ended too
+        code, _, line = said.decode().strip().partition(" ")
         if not line:
             _foreground(f"corral: the cluster did not start: see {folder.path / 'logs'}", 1)
             raise typer.Exit(1)
@@ -122,7 +122,7 @@ def _detach(folder: Any) -> Callable[[str, int], None]:
     _to_log(folder.log("corral"))
 
     def answer(line: str, code: int) -> None:
-        os.write(tell, f"{code} {line}".encode())
+        os.write(tell, f"{code} {line}\n".encode())
         os.close(tell)
 
     return answer

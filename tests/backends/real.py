@@ -16,6 +16,7 @@ from cryptography.hazmat.primitives.asymmetric import rsa
 from corral.cluster.apiserver.auth.pki import ensure_pki
 from tests.backends.base import Backend, free_port
 from tests.backends.embedded import TOKENS
+from tests.backends.real_metrics import aggregation_flags, registration, server_flags
 
 BUILD = Path(__file__).parent.parent / "real" / "build.sh"
 
@@ -37,6 +38,7 @@ class RealBackend(Backend):
         super().__init__(folder)
         self._controllers = controllers
         self._etcd_data = ""
+        self._has_metrics = False
 
     def start(self) -> None:
         self.folder.mkdir(parents=True, exist_ok=True)
@@ -73,6 +75,7 @@ class RealBackend(Backend):
             "--kubelet-preferred-address-types=InternalIP",
             "--max-requests-inflight=2000", "--max-mutating-requests-inflight=1000",
             "--profiling=false", "--enable-admission-plugins=NodeRestriction",
+            *aggregation_flags(pki),
         )  # fmt: skip
         self.write_kubeconfig()
         self.wait_ready()
@@ -96,6 +99,18 @@ class RealBackend(Backend):
             "kube-scheduler", str(binaries / "kube-scheduler"), f"--config={settings}",
             "--bind-address=127.0.0.1", f"--secure-port={free_port()}",
         )  # fmt: skip
+
+    def start_metrics(self) -> None:
+        """Start metrics-server, once; nodes that run have figures some ten seconds later."""
+        if self._has_metrics:
+            return
+        self._has_metrics = True
+        port = free_port()
+        flags = server_flags(str(self.kubeconfig), str(self.folder / "metrics"), port=port)
+        self.spawn("metrics-server", str(real_binaries() / "metrics-server"), *flags)
+        for path, obj in registration(port):
+            reply = self.request("POST", path, obj)
+            assert reply.code == 201, reply.body
 
     def _scheduler_settings(self) -> dict[str, Any]:
         config = self.folder / "scheduler.kubeconfig"

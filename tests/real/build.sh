@@ -25,6 +25,7 @@ build kube-controller-manager k8s.io/kubernetes/cmd/kube-controller-manager
 build kube-scheduler k8s.io/kubernetes/cmd/kube-scheduler
 build kubectl k8s.io/kubernetes/cmd/kubectl
 build kwok sigs.k8s.io/kwok/cmd/kwok
+build metrics-server sigs.k8s.io/metrics-server/cmd/metrics-server
 if [ ! -s "$out/kwok-stages.yaml" ]; then # how kwok plays nodes and pods: the fast ones of its module
   stages=$(cd "$work/module" && go list -m -f '{{.Dir}}' sigs.k8s.io/kwok)/kustomize/stage
   for file in "$stages"/node/fast/*.yaml "$stages"/node/heartbeat-with-lease/*.yaml "$stages"/pod/fast/*.yaml; do

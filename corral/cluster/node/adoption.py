@@ -8,8 +8,10 @@ from typing import Final
 from corral.cluster.node.containers import Container
 from corral.cluster.node.events import Exited, Started, StartFailed
 from corral.cluster.node.layout import Layout
-from corral.cluster.node.lifecycle import Record, parse_time
+from corral.cluster.node.lifecycle import Record
 from corral.cluster.node.messages import termination_message
+from corral.cluster.node.timestamps import parse_time
+from corral.cluster.node.wasm import exit_reason
 from corral.kube.types import Obj
 
 __all__ = ["attempts_by_pod", "exit_of", "reported", "story_of"]
@@ -53,6 +55,7 @@ def exit_of(
         signal=state.signal,
         oom_killed=state.oom_killed,
         message=message,
+        reason=exit_reason(code) if labels.get("runtime") == "wasm" else "",
         lost=state.lost,
     )
 

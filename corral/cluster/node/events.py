@@ -51,6 +51,8 @@ class Exited:
     signal: int = 0
     oom_killed: bool = False
     message: str = ""
+    reason: str = ""
+    """Where the exit code has a meaning of its own."""
     lost: bool = False
 
 

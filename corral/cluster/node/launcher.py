@@ -8,8 +8,9 @@ from __future__ import annotations
 import logging
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Final
 
 from corral.cluster.node import environment, groups
 from corral.cluster.node.config import AgentConfig
@@ -24,12 +25,15 @@ from corral.cluster.node.resources import GPU, GpuPool, device_environment
 from corral.cluster.node.sources import PodContext, Sources
 from corral.cluster.node.sweeper import Sweeper
 from corral.cluster.node.volumes import mounts_of
+from corral.cluster.node.wasm import is_wasm, wasm_command
 from corral.kube.quantity import Quantity
 from corral.kube.types import Obj
 
 __all__ = ["Launcher", "Scene", "container_name", "image_id"]
 
 logger = logging.getLogger(__name__)
+
+_NO_IMAGE: Final = Image(pattern="wasm")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -70,24 +74,18 @@ class Launcher:
 
         Raises ImageNotMapped, ConfigError, NoDevice, ContainerError, OSError; nothing runs then.
         """
-        pod = scene.context.pod
-        uid, name = pod["metadata"]["uid"], container["name"]
-        image = self._config.images.resolve(container.get("image", ""))
+        pod, name = scene.context.pod, container["name"]
+        image = self._image(pod, container)
         who = identity_of(pod, container, own_uid=os.geteuid(), may_change=self._may_change_user)
         services = self._network.service_environment(pod)
-        own = environment.build(container, scene.context, scene.sources, services=services)
-        argv = environment.command_line(container, own, entrypoint=image.entrypoint)
-        mounts = mounts_of(container, scene.volumes, own)
-        devices = self._gpus.assign(owner_of(uid, name), gpu_count(container))
+        env = environment.build(container, scene.context, scene.sources, services=services)
+        argv = environment.command_line(container, env, entrypoint=image.entrypoint)
+        mounts = mounts_of(container, scene.volumes, env)
+        devices = self._gpus.assign(owner_of(pod["metadata"]["uid"], name), gpu_count(container))
         spec = ContainerSpec(
-            id=container_name(uid, name, attempt),
+            id=container_name(pod["metadata"]["uid"], name, attempt),
             argv=argv,
-            env={
-                **image.environment(os.environ),
-                "HOME": who.home,
-                **device_environment(devices, machine_has_gpus=self._gpus.any),
-                **own,
-            },
+            env=env,
             cwd=container.get("workingDir") or image.workdir or "/",
             log=str(self._layout.log(pod, name, attempt)),
             max_log_bytes=self._config.max_log_bytes,
@@ -98,49 +96,83 @@ class Launcher:
             uid=who.uid,
             gid=who.gid,
             groups=who.groups,
-            mounts=[*mounts, *self._own_mounts(container, uid, attempt, image, who, mounts)],
-            cgroups=self._make_groups(container, uid, attempt),
+            mounts=mounts,
             labels=labels_of(pod, name, attempt, scene.sandbox, devices, image),
         )
-        try:
-            return await self._engine.start(self._network.dress(spec, scene.sandbox))
-        except BaseException:
-            groups.remove(spec.cgroups)
-            raise
+        message = self._make_message(spec)
+        if is_wasm(pod):
+            spec, overhead = self._module(spec, container, pod, message)
+        else:
+            shown = device_environment(devices, machine_has_gpus=self._gpus.any)
+            spec, overhead = self._process(spec, container, message, image, who, shown), 0
+        return await self._run(spec, limits_of(container, overhead), scene.sandbox)
 
-    def _own_mounts(
+    def _image(self, pod: Obj, container: Obj) -> Image:
+        if is_wasm(pod):
+            return _NO_IMAGE  # a module comes from a volume
+        return self._config.images.resolve(container.get("image", ""))
+
+    def _make_message(self, spec: ContainerSpec) -> Path:
+        """The file for the termination message."""
+        labels = spec.labels
+        path = self._layout.message(labels["uid"], labels["container"], int(labels["attempt"]))
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.touch()
+        path.chmod(0o666)
+        return path
+
+    def _process(
         self,
+        spec: ContainerSpec,
         container: Obj,
-        uid: str,
-        attempt: int,
+        message: Path,
         image: Image,
         who: Identity,
-        mounts: list[Mount],
-    ) -> list[Mount]:
-        """The file for the termination message, and a working directory that is not there."""
-        name = container["name"]
-        message = self._layout.message(uid, name, attempt)
-        message.parent.mkdir(parents=True, exist_ok=True)
-        message.touch()
-        message.chmod(0o666)
-        path = container.get("terminationMessagePath") or "/dev/termination-log"
-        found = [Mount(source=str(message), target=path)]
-        cwd = (container.get("workingDir") or image.workdir or "/").rstrip("/")
+        devices: Mapping[str, str],
+    ) -> ContainerSpec:
+        # the devices last: a pod must not see more than it was given
+        env = {**image.environment(os.environ), "HOME": who.home, **spec.env, **devices}
+        target = container.get("terminationMessagePath") or "/dev/termination-log"
+        mounts = [*spec.mounts, Mount(source=str(message), target=target)]
+        cwd = spec.cwd.rstrip("/")
         inside = any(f"{cwd}/".startswith(f"{mount.target.rstrip('/')}/") for mount in mounts)
         if cwd and not inside and not os.path.isdir(cwd):
-            folder = self._layout.workdir(uid, name)
+            # a container runtime makes it; here it must not be made on the machine
+            folder = self._layout.workdir(spec.labels["uid"], spec.labels["container"])
             folder.mkdir(parents=True, exist_ok=True)
             if who.uid is not None:
                 os.chown(folder, who.uid, -1 if who.gid is None else who.gid)
-            found.append(Mount(source=str(folder), target=cwd))
-        return found
+            mounts.append(Mount(source=str(folder), target=cwd))
+        return replace(spec, env=env, mounts=mounts)
 
-    def _make_groups(self, container: Obj, uid: str, attempt: int) -> list[str]:
+    def _module(
+        self, spec: ContainerSpec, container: Obj, pod: Obj, message: Path
+    ) -> tuple[ContainerSpec, int]:
+        """The same for a WebAssembly module, and the memory that its runner needs beside it."""
+        launch = wasm_command(
+            container,
+            pod,
+            spec.argv or (),
+            mounts=spec.mounts,
+            env=spec.env,
+            message=str(message),
+            cache=str(self._layout.root / "wasm"),
+        )
+        return launch.apply(spec), launch.overhead_bytes
+
+    async def _run(self, spec: ContainerSpec, limits: Limits, sandbox: Sandbox) -> Container:
+        spec = replace(spec, cgroups=self._make_groups(spec.id, limits))
+        try:
+            return await self._engine.start(self._network.dress(spec, sandbox))
+        except BaseException:
+            self._sweeper.later(groups.remove, spec.cgroups)
+            raise
+
+    def _make_groups(self, name: str, limits: Limits) -> list[str]:
         if self._cgroups is None:
             return []
-        name = container_name(uid, container["name"], attempt)
         try:
-            return self._cgroups.create(name, limits_of(container))
+            return self._cgroups.create(name, limits)
         except OSError as err:
             # the machine lets us have no more of them: the container runs without limits
             logger.warning("no control group for %s: %s", name, err)
@@ -187,6 +219,7 @@ def labels_of(
         "gpus": ",".join(devices),
         "address": sandbox.address,
         "image": image_id(image),
+        "runtime": "wasm" if is_wasm(pod) else "",
     }
 
 
@@ -196,12 +229,13 @@ def gpu_count(container: Obj) -> int:
     return Quantity.parse(str(amount)).to_int() if amount else 0
 
 
-def limits_of(container: Obj) -> Limits:
+def limits_of(container: Obj, overhead: int = 0) -> Limits:
+    """``overhead`` bytes come on top of the limit of memory."""
     resources = container.get("resources") or {}
     limits, requests = resources.get("limits") or {}, resources.get("requests") or {}
     memory, cpu, share = limits.get("memory"), limits.get("cpu"), requests.get("cpu")
     return Limits(
-        memory_bytes=Quantity.parse(str(memory)).to_int() if memory else None,
+        memory_bytes=Quantity.parse(str(memory)).to_int() + overhead if memory else None,
         cpu_milli=Quantity.parse(str(cpu)).milli() if cpu else None,
         cpu_request_milli=Quantity.parse(str(share)).milli() if share else None,
     )

@@ -13,12 +13,9 @@ ends with exactly one of Exited or StartFailed.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
-from datetime import UTC, datetime
-from functools import lru_cache
 from typing import Final, TypeAlias
 
-from corral.cluster.node.backoff import Backoff, words
+from corral.cluster.node.backoff import words
 from corral.cluster.node.events import (
     Action,
     Deleted,
@@ -35,57 +32,18 @@ from corral.cluster.node.events import (
     Stop,
 )
 from corral.cluster.node.restarts import is_sidecar, should_restart
+from corral.cluster.node.slots import LOST_MESSAGE, Slot, container_id, container_status, settle
 from corral.cluster.node.statuses import conditions_of, phase_of
+from corral.cluster.node.timestamps import format_time, parse_time
 from corral.kube.types import Obj
 
 MINIMUM_GRACE: Final = 2.0
 """Seconds that a sidecar has even when the others used up the pod's grace period."""
 DEADLINE_MESSAGE: Final = "Pod was active on the node longer than the specified deadline"
-LOST_MESSAGE: Final = "The container could not be located when the pod was terminated"
 
 
 Record: TypeAlias = Started | StartFailed | Exited
 """What is known of an attempt that an earlier agent made."""
-
-
-@dataclass(slots=True)
-class Slot:
-    """One container of the spec, and what became of it."""
-
-    spec: Obj
-    kind: str
-    """init, sidecar or main."""
-    phase: str = "waiting"
-    """waiting, starting, running or ended."""
-    id: str = ""
-    image_id: str = ""
-    attempt: int = 0
-    """How often it was started; the number of the next attempt."""
-    restarts: int = 0
-    started_at: float = 0.0
-    ended_at: float = 0.0
-    started: bool = False
-    ready: bool = False
-    hooked: bool = True
-    """No postStart hook is running."""
-    stopping: bool = False
-    waiting: Obj | None = None
-    terminated: Obj | None = None
-    last: Obj | None = None
-    backoff: Backoff = field(default_factory=Backoff)
-    not_before: float = 0.0
-
-    @property
-    def name(self) -> str:
-        return str(self.spec["name"])
-
-    @property
-    def alive(self) -> bool:
-        return self.phase in ("starting", "running")
-
-    @property
-    def code(self) -> int:
-        return int(self.terminated["exitCode"]) if self.terminated else 0
 
 
 class PodMachine:
@@ -243,7 +201,7 @@ class PodMachine:
         self._after_end(slot, now)
 
     def _termination(self, slot: Slot, event: Exited) -> Obj:
-        reason = "Completed" if event.exit_code == 0 else "Error"
+        reason = event.reason or ("Completed" if event.exit_code == 0 else "Error")
         if event.oom_killed:
             reason = "OOMKilled"
         message = event.message
@@ -403,11 +361,15 @@ class PodMachine:
         if self._rejected:
             return self._rejection(now)
         pod, spec = self.pod, self.pod["spec"]
-        statuses = {name: self._container_status(slot) for name, slot in self._slots.items()}
+        initializing = any(slot.kind != "main" for slot in self._slots.values())
+        statuses = {
+            name: container_status(slot, initializing=initializing)
+            for name, slot in self._slots.items()
+        }
         terminal = self.finished
         if terminal:
             for name, status in statuses.items():
-                self._settle(self._slots[name], status)
+                settle(self._slots[name], status)
         initialized = any(s.attempt for s in self._slots.values() if s.kind == "main")
         phase = phase_of(spec, statuses, terminal=terminal, initialized=initialized)
         if self._failure is not None or (terminal and phase not in ("Succeeded", "Failed")):
@@ -448,53 +410,6 @@ class PodMachine:
         result["startTime"] = format_time(self.start_time)
         kept = {name: old[name] for name in ("conditions", "qosClass") if name in old}
         return result | kept
-
-    def _settle(self, slot: Slot, status: Obj) -> None:
-        """In the last status of a pod no container is waiting any more, if the pod ever ran."""
-        if "waiting" in status["state"] and slot.kind == "main":
-            status["state"] = {
-                "terminated": {
-                    "exitCode": 137,
-                    "reason": "ContainerStatusUnknown",
-                    "message": LOST_MESSAGE,
-                    "startedAt": None,
-                    "finishedAt": None,
-                }
-            }
-
-    def _container_status(self, slot: Slot) -> Obj:
-        ready = slot.ready
-        if slot.kind == "init":
-            ready = slot.phase == "ended" and slot.code == 0
-        result: Obj = {
-            "name": slot.name,
-            "state": self._state(slot),
-            "lastState": {"terminated": slot.last} if slot.last else {},
-            "ready": ready,
-            "restartCount": slot.restarts,
-            "image": slot.spec.get("image", ""),
-            "imageID": slot.image_id,
-            "started": slot.started,
-        }
-        if slot.id:
-            result["containerID"] = container_id(slot.id)
-        if resources := slot.spec.get("resources"):
-            result["resources"] = resources
-            if "requests" in resources:
-                result["allocatedResources"] = resources["requests"]
-        if mounts := slot.spec.get("volumeMounts"):
-            result["volumeMounts"] = [_mount_status(mount) for mount in mounts]
-        return result
-
-    def _state(self, slot: Slot) -> Obj:
-        if slot.phase == "running":
-            return {"running": {"startedAt": format_time(slot.started_at)}}
-        if slot.terminated is not None:
-            return {"terminated": slot.terminated}
-        if slot.waiting is not None:
-            return {"waiting": slot.waiting}
-        has_init = any(other.kind != "main" for other in self._slots.values())
-        return {"waiting": {"reason": "PodInitializing" if has_init else "ContainerCreating"}}
 
     # -- after the agent was restarted -------------------------------------------------------------
 
@@ -542,28 +457,3 @@ class PodMachine:
                     found: Obj = one
                     return found
         return {}
-
-
-def _mount_status(mount: Obj) -> Obj:
-    result: Obj = {"name": mount["name"], "mountPath": mount["mountPath"]}
-    if mount.get("readOnly"):
-        result |= {"readOnly": True, "recursiveReadOnly": "Disabled"}
-    return result
-
-
-def container_id(name: str) -> str:
-    return f"corral://{name}"
-
-
-def format_time(seconds: float) -> str:
-    """RFC 3339, in whole seconds."""
-    return _format_second(int(seconds))
-
-
-@lru_cache(maxsize=1024)
-def _format_second(second: int) -> str:
-    return datetime.fromtimestamp(second, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
-
-
-def parse_time(text: str) -> float:
-    return datetime.fromisoformat(text).timestamp()

@@ -11,8 +11,8 @@ from typing import Final
 
 from corral import __version__
 from corral.cluster.node.config import AgentConfig
-from corral.cluster.node.lifecycle import format_time
 from corral.cluster.node.resources import Gpu, gpu_labels
+from corral.cluster.node.timestamps import format_time
 from corral.kube.types import Obj
 
 __all__ = ["node_labels", "node_object", "node_status"]

@@ -42,7 +42,7 @@ class AgentAccess:
     def usage(self) -> list[PodUsage]:
         found: list[PodUsage] = []
         for worker in self._table.workers.values():
-            running = [c for c in worker.containers.values() if c.state.running]
+            running = worker.containers.running()
             if running:
                 meta = worker.machine.pod["metadata"]
                 used = [
@@ -82,7 +82,7 @@ class AgentAccess:
 
     def is_running(self, namespace: str, pod: str, container: str) -> bool:
         worker = self._table.find(namespace, pod)
-        found = worker.containers.get(container) if worker is not None else None
+        found = worker.containers.present.get(container) if worker is not None else None
         return found is not None and found.state.running
 
     def has_tty(self, namespace: str, pod: str, container: str) -> bool:
@@ -143,7 +143,7 @@ class AgentAccess:
         worker = self._worker(namespace, pod)
         if container not in worker.machine.names:
             raise AccessError(f'container "{container}" not found in pod "{pod}"', code=404)
-        found = worker.containers.get(container)
+        found = worker.containers.present.get(container)
         if found is None or not found.state.running:
             raise AccessError(f'container not found ("{container}")', code=404)
         return found

@@ -14,7 +14,7 @@ from corral.cluster.node.launcher import owner_of
 from corral.cluster.node.lifecycle import Record
 from corral.cluster.node.networks import NetworkError
 from corral.cluster.node.parts import NodeParts
-from corral.cluster.node.pod_worker import PodWorker, interruption
+from corral.cluster.node.pod_worker import PodWorker, grace_of, interruption
 from corral.cluster.node.resources import GpuPool
 from corral.kube.types import Obj
 from corral.runtime import Change
@@ -208,12 +208,8 @@ class PodTable:
 
     def longest_grace(self) -> float:
         """Seconds within which all pods should have ended."""
-        graces = (
-            worker.machine.pod["spec"].get("terminationGracePeriodSeconds")
-            for worker in self.workers.values()
-            if not worker.over
-        )
-        return max((30.0 if grace is None else float(grace) for grace in graces), default=0.0)
+        graces = (grace_of(w.machine.pod) for w in self.workers.values() if not w.over)
+        return max(graces, default=0.0)
 
     async def interrupt(self) -> None:
         """End all containers; return when they have ended."""

@@ -2,43 +2,34 @@
 
 Everything happens in one event loop: what happened is told to the machine by ``_tell``, which at
 once begins what the machine asks for and sees that the status is written. Tasks do the waiting;
-each ends by telling the machine how it went. When the machine is finished, the pod's sandbox and
-volumes go, its last status is written, and only then is a deleted pod removed from the API.
+each ends by telling the machine how it went. When the machine is finished, the pod's last status
+is written, its sandbox and volumes go, and only then is a deleted pod removed from the API.
 """
 
 from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Coroutine, Mapping, Sequence
-from typing import Any, Final
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Final
 
-from corral.cluster.node import logs
-from corral.cluster.node.adoption import exit_of
-from corral.cluster.node.containers import Container, ContainerError
+from corral.cluster.node.container_runs import ContainerRuns
+from corral.cluster.node.containers import Container
 from corral.cluster.node.events import (
     Action,
     Deleted,
     Event,
     Evicted,
-    HookDone,
     PostStart,
-    Probed,
     SandboxReady,
     Start,
-    Started,
     StartFailed,
     Stop,
 )
-from corral.cluster.node.hooks import Termination, run_hook
-from corral.cluster.node.images import ImageNotMapped
 from corral.cluster.node.lifecycle import PodMachine, Record
 from corral.cluster.node.parts import NodeParts
-from corral.cluster.node.podevents import PodEvents, pod_words, stop_words
-from corral.cluster.node.probes import DIRECT, Reach
-from corral.cluster.node.probing import PodReach, has_probes, run_probes
-from corral.cluster.node.resources import NoDevice
-from corral.cluster.node.sources import ConfigError
+from corral.cluster.node.pod_tasks import PodTasks
+from corral.cluster.node.podevents import PodEvents
 from corral.cluster.node.stage import Stage, StageError
 from corral.cluster.node.status_writer import StatusWriter
 from corral.kube.errors import ApiError, Conflict, NotFound
@@ -47,14 +38,13 @@ from corral.kube.transport import KubeConnectionError
 from corral.kube.types import Obj
 from corral.runtime.keys import InvalidVersion, compare_versions, version_of
 
-__all__ = ["PodWorker", "interruption"]
+__all__ = ["PodWorker", "grace_of", "interruption"]
 
 logger = logging.getLogger(__name__)
 
 FIRST_RETRY: Final = 0.5
 LAST_RETRY: Final = 122.0
 """Seconds between tries to prepare a pod, doubled each time."""
-IMAGE_RETRY: Final = 60.0
 REFRESH_DELAY: Final = 0.2
 """Seconds that changes of a pod's objects are collected before its files are written."""
 GONE_GRACE: Final = 1.0
@@ -81,31 +71,35 @@ class PodWorker:
         self._ended = ended
         self._forgotten = forgotten
         self.machine = PodMachine(pod, parts.clock())
-        self.containers: dict[str, Container] = {}
-        """The present attempt of each container."""
-        self.earlier: dict[str, Container] = {}
-        """The attempt before."""
         self.stage = Stage(pod, parts, changed=self._sources_changed)
-        self._ready: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        """Done when containers can be started."""
-        self._retry = asyncio.Event()
         self._events = PodEvents(parts.recorder, lambda: self.machine.pod)
+        self._tasks = PodTasks(pod["metadata"]["name"], self._failed)
+        self.containers = ContainerRuns(
+            self.machine,
+            parts,
+            stage=self.stage,
+            tasks=self._tasks,
+            events=self._events,
+            tell=self._tell,
+        )
         self._status = StatusWriter(
             parts.client, pod, read=self.status, written=self._saw, turns=parts.turns
         )
-        self._tasks: set[asyncio.Task[None]] = set()
-        self._endings: dict[str, Termination] = {}
-        self._probing: dict[str, asyncio.Task[None]] = {}
+        self._ready: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        """Done when containers can be started, or never will be."""
+        self._retry = asyncio.Event()
         self._timer: asyncio.TimerHandle | None = None
         self._refresh: asyncio.TimerHandle | None = None
         self._grace: float | None = None
         self._finishing = False
+        """The machine is finished, or we do not listen to it any more."""
         self._removing = False
         self.over = False
         """Nothing of the pod runs any more."""
         self.at_rest = False
         """It is over, its last status is written, and only logs are left here."""
-        self._gone = False
+        self.gone = False
+        """The API does not have the pod any more."""
 
     # -- how it begins -------------------------------------------------------------------------
 
@@ -113,23 +107,21 @@ class PodWorker:
         """Run a pod that is new on this node."""
         for words in self._parts.launcher.cannot_honour(self.machine.pod):
             self._events.warning("NotHonored", f"This node runs the pod without {words}")
-        self._spawn(self._prepare(), "prepare")
+        self._tasks.spawn(self._prepare(), "prepare")
         self._look_at(self.machine.pod)
         self._after()
 
-    def resume(self, records: Mapping[str, list[Record]], running: Sequence[Container]) -> None:
+    def resume(self, records: Mapping[str, list[Record]], found: Sequence[Container]) -> None:
         """Go on with a pod whose containers an earlier agent started."""
-        for container in running:
-            self.containers[container.labels["container"]] = container
+        for container in found:
+            self.containers.keep(container)
         self.stage.restore()
-        ips = self.stage.context().pod_ips
-        actions = self.machine.restore(records, self._parts.clock(), ips=tuple(ips))
-        self._spawn(self._prepare(), "prepare")
-        for container in running:
-            if container.state.running:
-                self._follow(container)
-        for action in actions:
-            self._act(action)
+        ips = tuple(self.stage.context().pod_ips)
+        actions = self.machine.restore(records, self._parts.clock(), ips=ips)
+        self._tasks.spawn(self._prepare(), "prepare")
+        for container in self.containers.running():
+            self.containers.follow(container)
+        self._act(actions)
         self._look_at(self.machine.pod)
         self._after()
 
@@ -142,16 +134,12 @@ class PodWorker:
         """Only keep a pod that is over by what the API says; ``left`` are its containers."""
         self._finishing = True
         for container in left:
-            self._keep(container.labels["container"], container)
+            self.containers.keep(container)
         self.stage.restore()
-        self._spawn(self._put_to_rest(), "finish")
+        self._tasks.spawn(self._put_to_rest(), "finish")
 
     async def _put_to_rest(self) -> None:
-        for container in self.containers.values():
-            if container.state.running:
-                await container.kill()
-            self._parts.launcher.ended(container)
-        self._status.pod_is_gone()
+        await self.containers.kill_all()
         await self._clean_up()
 
     def fail(self, event: Evicted) -> None:
@@ -164,7 +152,7 @@ class PodWorker:
     def update(self, pod: Obj) -> None:
         """A newer version of the pod has come."""
         before = self.machine.pod["metadata"]
-        if not _newer(pod, self.machine.pod):
+        if not _is_newer(pod, self.machine.pod):
             return  # what our own write returned is as new
         self._saw(pod)
         self._status.saw(pod)
@@ -172,7 +160,7 @@ class PodWorker:
         meta = pod["metadata"]
         if any(before.get(field) != meta.get(field) for field in ("labels", "annotations")):
             self._sources_changed()
-        if not self.at_rest:
+        if not self._finishing:
             self._after()
 
     def _saw(self, pod: Obj) -> None:
@@ -182,29 +170,24 @@ class PodWorker:
     def _look_at(self, pod: Obj) -> None:
         """See whether the pod is to end."""
         meta = pod["metadata"]
-        if not meta.get("deletionTimestamp"):
-            self._look_at_phase(pod)
-            return
+        deleted = bool(meta.get("deletionTimestamp"))
         if self._finishing:
-            if self.at_rest:
+            if deleted and self.at_rest:
                 self._remove()
-            return
-        grace = max(float(meta.get("deletionGracePeriodSeconds") or 0), 1.0)
-        if self._grace is None or grace < self._grace:
-            self._grace = grace
-            self._tell(Deleted(grace=grace))
-
-    def _look_at_phase(self, pod: Obj) -> None:
-        """Somebody else may have failed the pod: then it ends."""
-        status = pod.get("status") or {}
-        if status.get("phase") == "Failed" and not self.machine.ending:
-            grace = float(pod["spec"].get("terminationGracePeriodSeconds") or 30)
+        elif deleted:
+            grace = max(float(meta.get("deletionGracePeriodSeconds") or 0), 1.0)
+            if self._grace is None or grace < self._grace:
+                self._grace = grace
+                self._tell(Deleted(grace=grace))
+        elif (pod.get("status") or {}).get("phase") == "Failed" and not self.machine.ending:
+            # somebody else says so
+            status = pod["status"]
             reason, message = status.get("reason", ""), status.get("message", "")
-            self._tell(Evicted(reason=reason, message=message, grace=grace))
+            self._tell(Evicted(reason=reason, message=message, grace=grace_of(pod)))
 
     def vanish(self) -> None:
         """The pod is gone from the API, whoever did that."""
-        self._gone = True
+        self.gone = True
         self._status.pod_is_gone()
         self._retry.set()
         if not self._finishing:
@@ -213,61 +196,20 @@ class PodWorker:
             self._parts.sweeper.later(self._parts.layout.forget_logs, self.machine.pod)
             self._forgotten(self)
 
-    async def interrupt(self) -> None:
-        """End the containers because the agent stops, and return when they have ended.
-
-        A pod that may not be started again has failed; others go on with the next agent.
-        """
-        if not self._finishing:
-            mark = self._parts.layout.interrupted(self.uid)
-            mark.parent.mkdir(parents=True, exist_ok=True)
-            mark.touch()
-            if self.machine.pod["spec"].get("restartPolicy") != "Never":
-                await self._pause()
-                return
-            self._tell(interruption(self.machine.pod))
-        await self.wait_at_rest()
-
-    async def _pause(self) -> None:
-        """End what runs without a word: the pod is not over."""
-        await self._let_go_of_tasks()
-        running = [c for c in self.containers.values() if c.state.running]
-        grace = float(self.machine.pod["spec"].get("terminationGracePeriodSeconds") or 30)
-        await asyncio.gather(
-            *(
-                Termination(
-                    container,
-                    self.machine.slot(container.labels["container"]).spec,
-                    self._address(),
-                    reach=self._reach(),
-                ).run(grace)
-                for container in running
-            )
-        )
-        for container in running:
-            self._parts.launcher.ended(container)
-        await self.stage.close(keep_volumes=True)
-
-    @property
-    def gone(self) -> bool:
-        return self._gone
-
     # -- the machine -----------------------------------------------------------------------------
 
     def status(self) -> Obj:
         """What is to be reported now."""
-        hosts = self._parts.network.host_addresses()
-        return self.machine.status(self._parts.clock(), host_ips=tuple(hosts))
+        hosts = tuple(self._parts.network.host_addresses())
+        return self.machine.status(self._parts.clock(), host_ips=hosts)
 
     def _tell(self, event: Event) -> None:
-        for action in self.machine.handle(event, self._parts.clock()):
-            self._act(action)
+        self._act(self.machine.handle(event, self._parts.clock()))
         self._after()
 
     def _tick(self) -> None:
         self._timer = None
-        for action in self.machine.tick(self._parts.clock()):
-            self._act(action)
+        self._act(self.machine.tick(self._parts.clock()))
         self._after()
 
     def _after(self) -> None:
@@ -276,10 +218,11 @@ class PodWorker:
             self._timer = None
         if self.machine.ending:
             self._retry.set()
+        if self._finishing:
+            return
         if self.machine.finished:
-            if not self._finishing:
-                self._finishing = True
-                self._spawn(self._finish(), "finish")
+            self._finishing = True
+            self._tasks.spawn(self._finish(), "finish")
             return
         self._status.changed()
         due = self.machine.wake_at()
@@ -287,28 +230,20 @@ class PodWorker:
             wait = max(due - self._parts.clock(), 0.0)
             self._timer = asyncio.get_running_loop().call_later(wait, self._tick)
 
-    def _act(self, action: Action) -> None:
-        match action:
-            case Start():
-                self._spawn(self._launch(action.name, action.attempt), f"start {action.name}")
-            case PostStart():
-                self._spawn(self._post_start(action.name), f"postStart {action.name}")
-            case Stop():
-                self._stop(action)
+    def _act(self, actions: Iterable[Action]) -> None:
+        for action in actions:
+            match action:
+                case Start():
+                    self._tasks.spawn(self._start(action), "start", action.name)
+                case PostStart():
+                    self._tasks.spawn(self.containers.post_start(action.name), "hook", action.name)
+                case Stop():
+                    self.containers.stop(action)
 
-    def _spawn(self, work: Coroutine[Any, Any, None], what: str) -> asyncio.Task[None]:
-        task = asyncio.create_task(work, name=f"{what} {self.machine.pod['metadata']['name']}")
-        self._tasks.add(task)
-        task.add_done_callback(self._done)
-        return task
+    def _failed(self, error: BaseException) -> None:
+        self._events.warning("FailedSync", f"error: {error}")
 
-    def _done(self, task: asyncio.Task[None]) -> None:
-        self._tasks.discard(task)
-        if not task.cancelled() and (error := task.exception()) is not None:
-            logger.error("%s failed", task.get_name(), exc_info=error)
-            self._events.warning("FailedSync", f"error: {error}")
-
-    # -- preparing -------------------------------------------------------------------------------
+    # -- preparing and starting ------------------------------------------------------------------
 
     async def _prepare(self) -> None:
         wait = FIRST_RETRY
@@ -316,15 +251,14 @@ class PodWorker:
             self._retry.clear()
             try:
                 await self.stage.open()
+                break
             except StageError as err:
                 self._events.warning(err.reason, str(err))
                 await self._wait_retry(wait)
                 wait = min(wait * 2, LAST_RETRY)
-                continue
-            self._plan_refresh()
-            break
-        self._ready.set_result(None)  # whoever waits sees that the pod ends
+        self._ready.set_result(None)
         if not self.machine.ending:
+            self._plan_refresh()
             self._tell(SandboxReady(ips=tuple(self.stage.context().pod_ips)))
 
     async def _wait_retry(self, seconds: float) -> None:
@@ -334,224 +268,55 @@ class PodWorker:
         except TimeoutError:
             return
 
+    async def _start(self, action: Start) -> None:
+        await self._ready
+        if self.machine.ending or self._finishing:
+            # too late, and nothing was made
+            self._tell(StartFailed(name=action.name, reason="ContainerCreating", message=""))
+            return
+        await self.containers.start(action.name, action.attempt)
+
+    # -- keeping files up to date ----------------------------------------------------------------
+
     def _sources_changed(self) -> None:
         """Objects of the pod have changed: files follow, and what waits for them tries again."""
         self._retry.set()
-        if self._finishing or not self._ready.done():
-            return
-        if self._refresh is not None:
-            self._refresh.cancel()
-        loop = asyncio.get_running_loop()
-        self._refresh = loop.call_later(REFRESH_DELAY, self._begin_refresh)
+        if self._ready.done():
+            self._refresh_in(REFRESH_DELAY)
 
     def _plan_refresh(self) -> None:
         """Look again when a token is due."""
         due = self.stage.refresh_at()
-        if due is not None and not self._finishing:
-            wait = max(due - self._parts.clock(), 1.0)
+        if due is not None:
+            self._refresh_in(max(due - self._parts.clock(), 1.0))
+
+    def _refresh_in(self, seconds: float) -> None:
+        if self._refresh is not None:
+            self._refresh.cancel()
+            self._refresh = None
+        if not self._finishing:
             loop = asyncio.get_running_loop()
-            self._refresh = loop.call_later(wait, self._begin_refresh)
+            self._refresh = loop.call_later(seconds, self._begin_refresh)
 
     def _begin_refresh(self) -> None:
         self._refresh = None
-        if not self._finishing:
-            self._spawn(self._do_refresh(), "refresh")
+        self._tasks.spawn(self._do_refresh(), "refresh")
 
     async def _do_refresh(self) -> None:
         await self.stage.refresh()
         if self._refresh is None:
             self._plan_refresh()
         if not self._finishing:
-            for action in self.machine.retry("CreateContainerConfigError", self._parts.clock()):
-                self._act(action)
+            self._act(self.machine.retry("CreateContainerConfigError", self._parts.clock()))
             self._after()
 
-    # -- starting --------------------------------------------------------------------------------
-
-    async def _launch(self, name: str, attempt: int) -> None:
-        await self._ready
-        if self.machine.ending:
-            # too late, and nothing was made
-            self._tell(StartFailed(name=name, reason="ContainerCreating", message=""))
-            return
-        spec = self.machine.slot(name).spec
-        try:
-            container = await self._parts.launcher.start(spec, attempt, self.stage.scene())
-        except ImageNotMapped as err:
-            self._refuse(name, "ErrImageNeverPull", str(err), retry_after=IMAGE_RETRY)
-        except (ConfigError, NoDevice) as err:
-            self._refuse(name, "CreateContainerConfigError", str(err))
-        except Exception as err:
-            if not isinstance(err, ContainerError | OSError):
-                logger.exception("container %s of %s", name, pod_words(self.machine.pod))
-            self._refuse(name, "CreateContainerError", str(err))
-        else:
-            self._launched(name, attempt, container)
-
-    def _refuse(self, name: str, reason: str, message: str, *, retry_after: float = 10.0) -> None:
-        if reason == "ErrImageNeverPull":
-            self._events.warning(reason, message, container=name)
-        self._events.warning("Failed", f"Error: {message}", container=name)
-        self._tell(StartFailed(name=name, reason=reason, message=message, retry_after=retry_after))
-
-    def _launched(self, name: str, attempt: int, container: Container) -> None:
-        if container.state.error and not container.state.error.startswith("exec:"):
-            # its surroundings could not be made, so this attempt never was
-            self._parts.launcher.ended(container)
-            container.remove()
-            self._refuse(name, "CreateContainerError", container.state.error)
-            return
-        self._keep(name, container)
-        image = self.machine.slot(name).spec.get("image", "")
-        words = f'Container image "{image}" already present on machine'
-        self._events.normal("Pulled", f"{words} and can be accessed by the pod", container=name)
-        self._events.normal("Created", "Container created", container=name)
-        if container.state.error:
-            self._parts.launcher.ended(container)
-            message = container.state.error
-            self._events.warning("Failed", f"Error: {message}", container=name)
-            self._tell(
-                StartFailed(name=name, reason="RunContainerError", message=message, terminated=True)
-            )
-            return
-        self._tell(
-            Started(
-                name=name,
-                id=container.id,
-                at=container.state.started_at / 1e9,
-                image_id=container.labels.get("image", ""),
-            )
-        )
-        self._events.normal("Started", "Container started", container=name)
-        self._follow(container)
-
-    def _keep(self, name: str, container: Container) -> None:
-        """Remember this attempt and the one before; older ones go."""
-        last = self.containers.get(name)
-        if last is not None:
-            oldest = self.earlier.get(name)
-            if oldest is not None:
-                self._forget(oldest)
-            self.earlier[name] = last
-        self.containers[name] = container
-
-    def _forget(self, container: Container) -> None:
-        """An attempt that nobody asks for any more."""
-        name, attempt = container.labels["container"], int(container.labels["attempt"])
-        container.remove()
-        logs.remove(self._parts.layout.log(self.machine.pod, name, attempt))
-        self._parts.layout.message(self.uid, name, attempt).unlink(missing_ok=True)
-
-    def _follow(self, container: Container) -> None:
-        """Wait for a running container's end, and probe it until then."""
-        name = container.labels["container"]
-        self._spawn(self._await_end(name, container), f"wait {name}")
-        self._start_probing(name, container)
-
-    async def _await_end(self, name: str, container: Container) -> None:
-        state = await container.wait()
-        if task := self._probing.pop(name, None):
-            task.cancel()
-        self._endings.pop(name, None)
-        self._parts.launcher.ended(container)
-        self._tell(exit_of(container, self.machine.slot(name).spec, self._parts.layout))
-        slot = self.machine.slot(name)
-        if slot.kind == "init" and slot.phase == "ended" and state.exit_code == 0:
-            self._parts.launcher.release_devices(self.uid, name)
-        if self.machine.in_backoff(name):
-            words = f"Back-off restarting failed container {name} in pod"
-            self._events.warning(
-                "BackOff", f"{words} {pod_words(self.machine.pod)}", container=name
-            )
-
-    # -- probes and hooks ------------------------------------------------------------------------
-
-    def _start_probing(self, name: str, container: Container) -> None:
-        spec = self.machine.slot(name).spec
-        if not has_probes(spec):
-            return
-
-        def report(kind: str, ok: bool) -> None:
-            self._tell(Probed(name=name, kind=kind, ok=ok))
-
-        def problem(kind: str, text: str) -> None:
-            words = f"{kind.capitalize()} probe failed: {text}"
-            self._events.warning("Unhealthy", words, container=name)
-
-        self._probing[name] = self._spawn(
-            run_probes(
-                spec,
-                container,
-                self._address(),
-                reach=self._reach(),
-                report=report,
-                problem=problem,
-                clock=self._parts.clock,
-            ),
-            f"probes {name}",
-        )
-
-    def _address(self) -> str:
-        return self.machine.ips[0] if self.machine.ips else ""
-
-    def _reach(self) -> Reach:
-        sandbox = self.stage.sandbox
-        return DIRECT if sandbox is None else PodReach(self._parts.network, sandbox)
-
-    async def _post_start(self, name: str) -> None:
-        slot, container = self.machine.slot(name), self.containers[name]
-        why = await run_hook(
-            slot.spec["lifecycle"]["postStart"],
-            slot.spec,
-            container,
-            self._address(),
-            reach=self._reach(),
-        )
-        if self.containers.get(name) is not container:
-            return
-        if why is not None:
-            self._events.warning("FailedPostStartHook", "PostStartHook failed", container=name)
-        self._tell(HookDone(name=name, error=why or ""))
-
-    # -- ending ----------------------------------------------------------------------------------
-
-    def _stop(self, action: Stop) -> None:
-        name = action.name
-        ending = self._endings.get(name)
-        if ending is not None:
-            ending.shorten(action.grace)
-            return
-        slot, container = self.machine.slot(name), self.containers[name]
-        words = stop_words(slot.spec, action.why, init=slot.kind != "main")
-        self._events.normal("Killing", words, container=name)
-
-        def hook_failed(why: str) -> None:
-            self._events.warning("FailedPreStopHook", "PreStopHook failed", container=name)
-
-        self._endings[name] = ending = Termination(
-            container,
-            slot.spec,
-            self._address(),
-            reach=self._reach(),
-            hook_failed=hook_failed,
-        )
-
-        async def end() -> None:
-            await ending.run(action.grace)
-
-        self._spawn(end(), f"stop {name}")
+    # -- the end of the pod ----------------------------------------------------------------------
 
     async def _finish(self) -> None:
         """Nothing runs any more: say so, and leave nothing behind."""
         self._cancel_timers()
-        mine = asyncio.current_task()
-        waiting = [task for task in self._tasks if task is not mine]
-        for task in waiting:
-            if task.get_name().startswith(("prepare", "refresh", "probes", "postStart")):
-                task.cancel()
-        await asyncio.gather(*waiting, return_exceptions=True)
-        for name in self.machine.names:
-            self._parts.launcher.release_devices(self.uid, name)
+        self._tasks.cancel("prepare", "refresh", "probe", "hook")
+        await self._tasks.wait()
         self.over = True
         self._ended(self)
         self._status.changed()
@@ -559,33 +324,27 @@ class PodWorker:
         await self._clean_up()
 
     async def _clean_up(self) -> None:
+        """Only logs stay, as long as the pod does."""
         self.over = True
         await self.stage.close()
-        self._clear()
+        self.containers.remove()
+        self._parts.sweeper.later(self._parts.layout.forget_pod, self.uid)
         self.at_rest = True
-        if self._gone:
+        if self.gone:
+            self._parts.sweeper.later(self._parts.layout.forget_logs, self.machine.pod)
             self._forgotten(self)
         elif self.machine.pod["metadata"].get("deletionTimestamp"):
             self._remove()
 
-    def _clear(self) -> None:
-        """Remove what is left here of a pod that is over; its logs stay as long as it does."""
-        later, layout = self._parts.sweeper.later, self._parts.layout
-        for container in (*self.earlier.values(), *self.containers.values()):
-            later(container.remove)
-        later(layout.forget_pod, self.uid)
-        if self._gone:
-            later(layout.forget_logs, self.machine.pod)
-
     def _remove(self) -> None:
-        """Take the pod out of the API, and its logs from here."""
+        """Take the pod out of the API."""
         if not self._removing:
             self._removing = True
-            self._spawn(self._delete(), "remove")
+            self._tasks.spawn(self._delete(), "remove")
 
     async def _delete(self) -> None:
         meta, wait = self.machine.pod["metadata"], FIRST_RETRY
-        while not self._gone:
+        while not self.gone:
             try:
                 async with self._parts.turns:
                     await self._parts.client.delete(
@@ -603,37 +362,65 @@ class PodWorker:
             await self._wait_retry(wait)
             wait = min(wait * 2, LAST_RETRY)
 
+    # -- the end of the agent --------------------------------------------------------------------
+
+    async def interrupt(self) -> None:
+        """End the containers because the agent stops, and return when they have ended.
+
+        A pod that may not be started again has failed; others go on with the next agent.
+        """
+        if not self._finishing:
+            mark = self._parts.layout.interrupted(self.uid)
+            mark.parent.mkdir(parents=True, exist_ok=True)
+            mark.touch()
+            if self.machine.pod["spec"].get("restartPolicy") != "Never":
+                await self._pause()
+                return
+            self._tell(interruption(self.machine.pod))
+        await self._tasks.wait()
+
+    async def _pause(self) -> None:
+        """End what runs without a word: the pod is not over."""
+        self._finishing = True
+        self._tasks.cancel("prepare")
+        if not self._ready.done():
+            self._ready.set_result(None)
+        await self._tasks.wait("start")  # what is about to run must not run after us
+        await self._let_go_of_tasks()
+        await self.containers.end_all(grace_of(self.machine.pod))
+        await self.stage.close(keep_volumes=True)
+
+    async def let_go(self) -> None:
+        """Stop caring; what runs goes on."""
+        await self._let_go_of_tasks()
+        await self.stage.settle()
+        self.containers.release()
+
+    async def _let_go_of_tasks(self) -> None:
+        self._finishing = True
+        self._cancel_timers()
+        await self._status.stop()
+        self._tasks.cancel()
+        await self._tasks.wait()
+
     def _cancel_timers(self) -> None:
         for timer in (self._timer, self._refresh):
             if timer is not None:
                 timer.cancel()
         self._timer = self._refresh = None
 
-    async def wait_at_rest(self) -> None:
-        """Return when nothing of the pod runs any more, and all that follows is done."""
-        while self._tasks:
-            await asyncio.gather(*self._tasks, return_exceptions=True)
 
-    async def let_go(self) -> None:
-        """Stop caring; what runs goes on."""
-        await self._let_go_of_tasks()
-        for container in self.containers.values():
-            container.release()
-
-    async def _let_go_of_tasks(self) -> None:
-        self._finishing = True
-        self._cancel_timers()
-        await self._status.stop()
-        for task in list(self._tasks):
-            task.cancel()
-        await asyncio.gather(*self._tasks, return_exceptions=True)
-
-
-def _newer(pod: Obj, known: Obj) -> bool:
+def _is_newer(pod: Obj, known: Obj) -> bool:
     try:
         return compare_versions(version_of(pod), version_of(known)) > 0
     except InvalidVersion:
         return True
+
+
+def grace_of(pod: Obj) -> float:
+    """Seconds that the pod's containers have to end."""
+    grace = pod["spec"].get("terminationGracePeriodSeconds")
+    return 30.0 if grace is None else float(grace)
 
 
 def interruption(pod: Obj) -> Evicted:
@@ -641,5 +428,5 @@ def interruption(pod: Obj) -> Evicted:
     return Evicted(
         reason="Terminated",
         message="Pod was terminated in response to imminent node shutdown.",
-        grace=float(pod["spec"].get("terminationGracePeriodSeconds") or 30),
+        grace=grace_of(pod),
     )

@@ -156,14 +156,18 @@ class Stage:
 
     # -- closing -----------------------------------------------------------------------------
 
-    async def close(self, *, keep_volumes: bool = False) -> None:
-        """Remove it; nothing of the pod runs any more."""
-        self._parts.objects.release(self._uid)
+    async def settle(self) -> None:
+        """Wait for a sandbox that is just being made."""
         if self._opening is not None:
             (opened,) = await asyncio.gather(self._opening, return_exceptions=True)
             if isinstance(opened, Sandbox):
                 self.sandbox = opened
             self._opening = None
+
+    async def close(self, *, keep_volumes: bool = False) -> None:
+        """Remove it; nothing of the pod runs any more."""
+        self._parts.objects.release(self._uid)
+        await self.settle()
         if self.sandbox is not None:
             try:
                 await self._parts.network.close(self.sandbox)

@@ -8,9 +8,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final
 
-from corral.cluster.node.lifecycle import parse_time
 from corral.cluster.node.references import tokens_of
 from corral.cluster.node.sources import ConfigError
+from corral.cluster.node.timestamps import parse_time
 from corral.kube.client import KubeClient
 from corral.kube.errors import ApiError
 from corral.kube.resources import SERVICEACCOUNTS

@@ -1,4 +1,4 @@
-"""Controllers where the backend has none, nodes that are played, and shorthands."""
+"""Nodes that are played, and shorthands."""
 
 from __future__ import annotations
 
@@ -8,27 +8,13 @@ from pathlib import Path
 
 import pytest
 
-from tests.backends import Backend
 from tests.cluster.apps.builders import Apps
-from tests.cluster.apps.loops import Controllers
 from tests.cluster.apps.player import Player, node_body, node_status
 from tests.cluster.binaries import built, on_machine
 from tests.cluster.kubectl.runner import Kubectl
 from tests.cluster.objects import Obj, Objects
 
 MakeNode = Callable[..., str]
-
-
-@pytest.fixture(scope="session", autouse=True)
-def controllers(backend: Backend) -> Iterator[None]:
-    """Ours on the embedded backend; the real one has its own."""
-    if backend.name != "embedded":
-        yield
-        return
-    running = Controllers(str(backend.kubeconfig))
-    running.start()
-    yield
-    running.stop()
 
 
 @pytest.fixture

@@ -1,19 +1,11 @@
-"""Event loops in threads of their own, for what runs beside a case."""
+"""An event loop in a thread of its own, for what runs beside a case."""
 
 from __future__ import annotations
 
 import asyncio
-import sys
 import threading
 from collections.abc import Callable, Coroutine
 from typing import Any
-
-from corral.cluster.workloads.daemonset import controller as daemonset
-from corral.cluster.workloads.deployment import controller as deployment
-from corral.cluster.workloads.deployment import replicaset_controller
-from corral.cluster.workloads.statefulset import controller as statefulset
-from corral.kube import KubeClient
-from corral.runtime import Manager
 
 
 class LoopThread:
@@ -65,36 +57,3 @@ class LoopThread:
         await asyncio.sleep(0.1)
         if not self._task.cancelled():
             self._task.result()
-
-
-class Controllers(LoopThread):
-    """Our controllers of the apps group."""
-
-    def __init__(self, kubeconfig: str) -> None:
-        super().__init__("controllers")
-        self._kubeconfig = kubeconfig
-
-    async def work(self, ready: Callable[[], None]) -> None:
-        async with KubeClient.from_kubeconfig(self._kubeconfig) as client:
-            manager = Manager(client)
-            for module in (deployment, replicaset_controller, statefulset, daemonset):
-                module.register(manager)
-            running = asyncio.create_task(manager.run())
-            try:
-                while not manager.ready:
-                    await asyncio.wait({running}, timeout=0.01)
-                    assert not running.done()
-                ready()
-                await asyncio.wait({running})
-            finally:
-                manager.stop()
-                await running
-
-
-def main() -> None:
-    """Run the controllers until the process is killed, and say when they work."""
-    asyncio.run(Controllers(sys.argv[1]).work(lambda: print("ready", flush=True)))
-
-
-if __name__ == "__main__":
-    main()

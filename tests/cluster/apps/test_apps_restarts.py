@@ -22,19 +22,18 @@ KILLS = 8
 class Process:
     """The controllers in a process that is killed and started."""
 
-    def __init__(self, backend: Backend, repository: Path) -> None:
+    def __init__(self, backend: Backend) -> None:
         self._command = [
-            sys.executable, "-m", "tests.cluster.apps.loops", str(backend.kubeconfig),
+            sys.executable, "-m", "corral.cli.main", "workloads",
+            "--kubeconfig", str(backend.kubeconfig),
+            "--controllers", "deployment,replicaset,statefulset",
         ]  # fmt: skip
-        self._folder = repository
         self._process: subprocess.Popen[str] | None = None
 
     def start(self) -> None:
-        self._process = subprocess.Popen(
-            self._command, cwd=self._folder, stdout=subprocess.PIPE, text=True
-        )
+        self._process = subprocess.Popen(self._command, stdout=subprocess.PIPE, text=True)
         assert self._process.stdout is not None
-        assert self._process.stdout.readline() == "ready\n"
+        assert "is ready" in self._process.stdout.readline()
 
     def kill(self) -> None:
         assert self._process is not None
@@ -49,7 +48,7 @@ def own(tmp_path: Path, backend: Backend) -> Iterator[Backend]:
     """A server of its own, whose controllers are those of the case alone."""
     if backend.name != "embedded":
         pytest.skip("about our controllers")
-    server = EmbeddedBackend(tmp_path / "server")
+    server = EmbeddedBackend(tmp_path / "server", controllers=False)
     server.start()
     yield server
     server.stop()
@@ -74,9 +73,9 @@ def alone(own: Backend) -> Iterator[Apps]:
     player.stop()
 
 
-def test_killed_amid_rollouts(alone: Apps, own: Backend, repository: Path) -> None:
+def test_killed_amid_rollouts(alone: Apps, own: Backend) -> None:
     rng = random.Random(7)
-    process = Process(own, repository)
+    process = Process(own)
     process.start()
     stateful = {"serviceName": "db", "podManagementPolicy": "Parallel"}
     alone.create(deployment(replicas=20))

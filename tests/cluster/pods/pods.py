@@ -22,6 +22,10 @@ def python(code: str, **more: Any) -> Obj:
     return {"name": "main", "image": "python:3.12", "command": ["python", "-c", code], **more}
 
 
+class NoStatus(AssertionError):
+    """The node has not written about the container yet."""
+
+
 class Pods:
     """Pods of one namespace on one node."""
 
@@ -65,7 +69,10 @@ class Pods:
 
         def good() -> bool:
             last[0] = self.objects.find("v1", "pods", name)
-            return last[0] is not None and bool(check(last[0]))
+            try:
+                return last[0] is not None and bool(check(last[0]))
+            except NoStatus:
+                return False
 
         try:
             eventually(good, seconds=seconds)
@@ -131,7 +138,7 @@ def container(pod: Obj, name: str = "main") -> Obj:
         for found in status.get(kind) or ():
             if found["name"] == name:
                 return dict(found)
-    raise AssertionError(f"no status of {name} in {status}")
+    raise NoStatus(f"no status of {name} in {status}")
 
 
 def terminated(pod: Obj, name: str = "main") -> Obj:

@@ -18,7 +18,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.backends import Node
+from tests.backends import Backend, Node, RealBackend
 from tests.cluster.kubectl.runner import Kubectl
 from tests.cluster.objects import eventually
 from tests.cluster.pods.pods import Pods, container, python, shell
@@ -38,9 +38,16 @@ Server((os.environ["ADDRESS"], 8080), Echo).serve_forever()
 ADDRESS = {"name": "ADDRESS", "valueFrom": {"fieldRef": {"fieldPath": "status.podIP"}}}
 
 
+@pytest.fixture(scope="module", autouse=True)
+def metrics(backend: Backend) -> None:
+    """Figures for `kubectl top`: begun early, for a metrics server measures before it answers."""
+    if isinstance(backend, RealBackend):
+        backend.start_metrics()
+
+
 @pytest.fixture(params=["websocket", "spdy"])
-def kubectl(request: pytest.FixtureRequest, kubectl: Kubectl) -> Kubectl:
-    """With each transport in turn."""
+def streaming(request: pytest.FixtureRequest, kubectl: Kubectl) -> Kubectl:
+    """kubectl with each transport of streams in turn."""
     on = "true" if request.param == "websocket" else "false"
     kubectl.env |= {
         "KUBECTL_REMOTE_COMMAND_WEBSOCKETS": on,
@@ -70,23 +77,23 @@ def test_logs_previous(any_pods: Pods, kubectl: Kubectl) -> None:
     assert "previous terminated container" in kubectl.fails("logs", "--previous", "fresh")
 
 
-def test_exec(any_pods: Pods, kubectl: Kubectl) -> None:
+def test_exec(any_pods: Pods, streaming: Kubectl) -> None:
     any_pods.run("host", shell("sleep 1000"))
     any_pods.ready("host")
-    assert kubectl("exec", "host", "--", "sh", "-c", "hostname; exit 0").out == "host\n"
-    failed = kubectl.run("exec", "host", "--", "sh", "-c", "echo bad >&2; exit 42")
+    assert streaming("exec", "host", "--", "sh", "-c", "hostname; exit 0").out == "host\n"
+    failed = streaming.run("exec", "host", "--", "sh", "-c", "echo bad >&2; exit 42")
     assert failed.code == 42
     assert "bad" in failed.err
-    assert kubectl("exec", "-i", "host", "--", "cat", stdin="from here").out == "from here"
-    missing = kubectl.run("exec", "host", "--", "no-such-program")
+    assert streaming("exec", "-i", "host", "--", "cat", stdin="from here").out == "from here"
+    missing = streaming.run("exec", "host", "--", "no-such-program")
     assert missing.code != 0
     assert "not found" in missing.err
 
 
-def test_exec_in_a_terminal(any_pods: Pods, kubectl: Kubectl) -> None:
+def test_exec_in_a_terminal(any_pods: Pods, streaming: Kubectl) -> None:
     any_pods.run("host", shell("sleep 1000"))
     any_pods.ready("host")
-    with terminal(kubectl, "exec", "-it", "host", "--", "sh") as screen:
+    with terminal(streaming, "exec", "-it", "host", "--", "sh") as screen:
         screen.write("stty size; tty | sed s/pts.*/terminal/\n")
         screen.read_until(r"33 101")
         screen.read_until(r"/dev/terminal")
@@ -94,22 +101,22 @@ def test_exec_in_a_terminal(any_pods: Pods, kubectl: Kubectl) -> None:
         assert screen.exit_code() == 3
 
 
-def test_attach(any_pods: Pods, kubectl: Kubectl) -> None:
+def test_attach(any_pods: Pods, streaming: Kubectl) -> None:
     any_pods.run("listens", shell('read line; echo "got $line"', stdin=True, stdinOnce=True))
     any_pods.ready("listens")
-    assert "got hello" in kubectl("attach", "-i", "listens", stdin="hello\n").out
+    assert "got hello" in streaming("attach", "-i", "listens", stdin="hello\n").out
     any_pods.phase("listens", "Succeeded")
 
 
-def test_copy_both_ways(any_pods: Pods, kubectl: Kubectl, tmp_path: Path) -> None:
+def test_copy_both_ways(any_pods: Pods, streaming: Kubectl, tmp_path: Path) -> None:
     body = shell("sleep 1000", volumeMounts=[{"name": "v", "mountPath": "/box"}])
     any_pods.run("store", body, volumes=[{"name": "v", "emptyDir": {}}])
     any_pods.ready("store")
     sent = tmp_path / "sent"
     sent.write_bytes(os.urandom(3_000_000))
-    kubectl("cp", str(sent), "store:/box/file")
+    streaming("cp", str(sent), "store:/box/file")
     back = tmp_path / "back"
-    kubectl("cp", "store:/box/file", str(back))
+    streaming("cp", "store:/box/file", str(back))
     assert _digest(back) == _digest(sent)
 
 
@@ -117,10 +124,10 @@ def _digest(path: Path) -> str:
     return hashlib.sha256(path.read_bytes()).hexdigest()
 
 
-def test_port_forward_under_load(any_pods: Pods, kubectl: Kubectl) -> None:
+def test_port_forward_under_load(any_pods: Pods, streaming: Kubectl) -> None:
     any_pods.run("echo", python(ECHO, env=[{"name": "ADDRESS", "value": "0.0.0.0"}]))
     any_pods.ready("echo")
-    with kubectl.running("port-forward", "pod/echo", ":8080") as output:
+    with streaming.running("port-forward", "pod/echo", ":8080") as output:
         line = output.until("Forwarding from")
         port = int(re.search(r"127\.0\.0\.1:(\d+)", line)[1])  # type: ignore[index]
 
@@ -146,6 +153,15 @@ def _answers(port: int) -> bool:
             return peer.recv(6) == b"READY\n"
     except OSError:
         return False
+
+
+def test_port_forward_to_nobody(any_pods: Pods, streaming: Kubectl) -> None:
+    any_pods.run("quiet", shell("sleep 1000"))
+    any_pods.ready("quiet")
+    with streaming.running("port-forward", "pod/quiet", ":9") as output:
+        port = int(re.search(r"127\.0\.0\.1:(\d+)", output.until("Forwarding from"))[1])  # type: ignore[index]
+        with socket.create_connection(("127.0.0.1", port), timeout=30) as peer:
+            assert peer.recv(10) == b""
 
 
 def test_drain(any_pods: Pods, any_node: Node, kubectl: Kubectl) -> None:
@@ -213,9 +229,7 @@ def test_top(any_pods: Pods, kubectl: Kubectl) -> None:
     burn = python("while True: sum(range(10000))")
     any_pods.run("burns", burn)
     any_pods.ready("burns")
-    if any_pods.objects.backend.request("GET", "/apis/metrics.k8s.io/v1beta1").code == 404:
-        pytest.skip("no metrics server is installed here")
-    eventually(lambda: kubectl.run("top", "pod", "burns").code == 0, seconds=90)
+    eventually(lambda: kubectl.run("top", "pod", "burns").code == 0, seconds=60)
     _, (name, cpu, memory) = kubectl("top", "pod", "burns").rows
     assert name == "burns"
     assert cpu.endswith("m") and int(cpu[:-1]) > 100
@@ -244,7 +258,13 @@ class Screen:
             left = end - time.monotonic()
             assert left > 0, f"{pattern!r} was not shown: {self._shown!r}"
             if select.select([self._master], [], [], left)[0]:
-                self._shown += os.read(self._master, 1 << 16).decode()
+                self._shown += self._read(pattern)
+
+    def _read(self, pattern: str) -> str:
+        try:
+            return os.read(self._master, 1 << 16).decode()
+        except OSError:  # what Linux answers when the last program in the terminal has ended
+            raise AssertionError(f"ended without {pattern!r}: {self._shown!r}") from None
 
     def exit_code(self) -> int:
         return self._process.wait(30)
@@ -275,12 +295,3 @@ class terminal:
         self._process.kill()
         self._process.wait()
         os.close(self._master)
-
-
-def test_port_forward_to_nobody(any_pods: Pods, kubectl: Kubectl) -> None:
-    any_pods.run("quiet", shell("sleep 1000"))
-    any_pods.ready("quiet")
-    with kubectl.running("port-forward", "pod/quiet", ":9") as output:
-        port = int(re.search(r"127\.0\.0\.1:(\d+)", output.until("Forwarding from"))[1])  # type: ignore[index]
-        with socket.create_connection(("127.0.0.1", port), timeout=30) as peer:
-            assert peer.recv(10) == b""

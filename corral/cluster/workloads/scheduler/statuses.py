@@ -54,6 +54,8 @@ class PodStatuses:
         self._wall = wall
         self._said: dict[str, _Said] = {}
         """What each pod was last told, for its own cache may not show it yet."""
+        self._nominated: set[str] = set()
+        """Pods that were told of a node where room is made, seen in their cache or not."""
         self._pending: dict[str, tuple[PodInfo, _Said]] = {}
         self._writing: dict[str, asyncio.Event] = {}
 
@@ -88,6 +90,7 @@ class PodStatuses:
     def forget(self, key: str) -> None:
         """The pod has a node or is gone: nothing more to say."""
         self._said.pop(key, None)
+        self._nominated.discard(key)
         self._pending.pop(key, None)
 
     async def settle(self, key: str) -> None:
@@ -131,8 +134,10 @@ class PodStatuses:
             message=said.message,
             now=format_time(self._wall()),
         )
-        if said.nominated != pod.nominated:
+        if said.nominated != pod.nominated or pod.key in self._nominated:
             patch["status"]["nominatedNodeName"] = said.nominated or None
+        if said.nominated:
+            self._nominated.add(pod.key)
         await self._client.patch(
             PODS,
             pod.name,

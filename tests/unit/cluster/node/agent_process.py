@@ -13,7 +13,11 @@ from corral.kube.client import KubeClient
 async def main(kubeconfig: str, folder: str, name: str, mode: str) -> None:
     async with KubeClient.from_kubeconfig(kubeconfig) as client:
         config = AgentConfig(
-            name=name, data_dir=Path(folder), isolation=mode, gpus=(), serve=False  # type: ignore
+            name=name,
+            data_dir=Path(folder),
+            isolation=mode,
+            gpus=(),
+            serve=False,  # type: ignore
         )
         agent = Agent(config, client)
         await agent.start()

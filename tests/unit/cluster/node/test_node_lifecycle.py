@@ -20,9 +20,10 @@ from corral.cluster.node.events import (
     StartFailed,
     Stop,
 )
-from corral.cluster.node.lifecycle import PodMachine, format_time
+from corral.cluster.node.lifecycle import PodMachine
 from corral.cluster.node.messages import termination_message
 from corral.cluster.node.restarts import should_restart
+from corral.cluster.node.timestamps import format_time
 
 T = 1_800_000_000.0
 READY = SandboxReady(ips=("127.1.0.5",))

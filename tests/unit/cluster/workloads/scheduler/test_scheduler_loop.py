@@ -276,6 +276,10 @@ async def test_a_lesser_nomination_is_withdrawn() -> None:
         await world.turns()
         nominated = [p.name for p in world.scheduler.state.nominated_on("a").values()]
         assert nominated == ["boss"]
+        # Although the first nomination was never seen by the watch.
+        patches = [body for name, body in world.client.of("patch") if name == "middle"]
+        assert patches[0]["status"]["nominatedNodeName"] == "a"
+        assert patches[-1]["status"]["nominatedNodeName"] is None
 
 
 async def test_nodes_that_go_take_nobody() -> None:
