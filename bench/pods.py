@@ -161,7 +161,8 @@ async def ready_nodes(backend: Backend, count: int) -> None:
             nodes = orjson.loads(await client.send("GET", "/api/v1/nodes"))["items"]
             conditions = [c for n in nodes for c in n["status"].get("conditions") or ()]
             ready = [c for c in conditions if c["type"] == "Ready" and c["status"] == "True"]
-            if len(ready) >= count:
+            accounts = await client.send("GET", "/api/v1/namespaces/default/serviceaccounts")
+            if len(ready) >= count and orjson.loads(accounts)["items"]:
                 return
             await asyncio.sleep(0.05)
 

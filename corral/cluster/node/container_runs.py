@@ -21,8 +21,8 @@ from corral.cluster.node.lifecycle import PodMachine
 from corral.cluster.node.parts import NodeParts
 from corral.cluster.node.pod_tasks import PodTasks
 from corral.cluster.node.podevents import PodEvents, pod_words, stop_words
-from corral.cluster.node.probes import DIRECT, Reach
 from corral.cluster.node.probing import PodReach, has_probes, run_probes
+from corral.cluster.node.reach import DIRECT, Reach
 from corral.cluster.node.resources import NoDevice
 from corral.cluster.node.sources import ConfigError
 from corral.cluster.node.stage import Stage

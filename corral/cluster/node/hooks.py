@@ -8,7 +8,8 @@ from collections.abc import Awaitable, Callable
 from typing import Final
 
 from corral.cluster.node.containers import Container, State
-from corral.cluster.node.probes import DIRECT, Reach, http_target, run_exec, run_http
+from corral.cluster.node.probes import http_target, run_exec, run_http
+from corral.cluster.node.reach import DIRECT, Reach
 from corral.kube.types import Obj
 
 MINIMUM_GRACE: Final = 2.0

@@ -9,12 +9,14 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Final, Protocol
+from typing import Final
 from urllib.parse import urljoin, urlsplit
 
 import aiohttp
 
 from corral.cluster.node.containers import Container, ContainerError
+from corral.cluster.node.grpc_health import run_grpc
+from corral.cluster.node.reach import DIRECT, Reach
 from corral.kube.types import Obj
 
 KINDS: Final = ("startup", "readiness", "liveness")
@@ -109,29 +111,6 @@ async def probe(
 # -- one check of each kind ------------------------------------------------------------------------
 
 
-class Reach(Protocol):
-    """How the node gets to a port of the pod."""
-
-    def connector(self) -> aiohttp.BaseConnector: ...
-
-    async def dial(
-        self, host: str, port: int
-    ) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]: ...
-
-
-class Direct:
-    """By the network of this process."""
-
-    def connector(self) -> aiohttp.BaseConnector:
-        return aiohttp.TCPConnector(ssl=False, force_close=True)
-
-    async def dial(self, host: str, port: int) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
-        return await asyncio.open_connection(host, port)
-
-
-DIRECT: Final = Direct()
-
-
 def check_of(
     handler: Obj, container_spec: Obj, container: Container, address: str, reach: Reach = DIRECT
 ) -> Check:
@@ -146,7 +125,10 @@ def check_of(
         port = port_number(action["port"], container_spec)
         host = action.get("host") or address
         return lambda: run_tcp(host, port, reach)
-    raise ValueError("this node runs exec, httpGet and tcpSocket probes only")
+    if action := handler.get("grpc"):
+        port, service = int(action["port"]), action.get("service") or ""
+        return lambda: run_grpc(address, port, service, reach)
+    raise ValueError("missing probe handler")
 
 
 async def run_exec(container: Container, command: Sequence[str]) -> str | None:

@@ -12,7 +12,8 @@ import aiohttp
 from corral.cluster.node.containers import Container
 from corral.cluster.node.isolation import Sandbox
 from corral.cluster.node.network import PodNetwork
-from corral.cluster.node.probes import Reach, Timing, check_of, probe
+from corral.cluster.node.probes import Timing, check_of, probe
+from corral.cluster.node.reach import Connection, Reach
 from corral.kube.types import Obj
 
 __all__ = ["PodReach", "has_probes", "run_probes"]
@@ -28,7 +29,7 @@ class PodReach:
     def connector(self) -> aiohttp.BaseConnector:
         return self._network.http_connector(self._sandbox)
 
-    async def dial(self, host: str, port: int) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+    async def dial(self, host: str, port: int) -> Connection:
         return await self._network.dial(self._sandbox, port, host)
 
 

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import threading
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Coroutine
 from typing import Any
 
 
-class LoopThread:
+class LoopThread(ABC):
     """Runs one coroutine until it is told to end."""
 
     def __init__(self, name: str) -> None:
@@ -18,9 +19,9 @@ class LoopThread:
         self._thread = threading.Thread(target=self._main, name=name)
         self._task: asyncio.Task[None] | None = None
 
+    @abstractmethod
     async def work(self, ready: Callable[[], None]) -> None:
         """What runs; it calls ``ready`` once, and is cancelled at the end."""
-        raise NotImplementedError
 
     def start(self) -> None:
         self._thread.start()

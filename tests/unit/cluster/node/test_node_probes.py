@@ -148,8 +148,8 @@ async def test_exec_probe(run: Run) -> None:
     none = check_of({"exec": {"command": ["no-such"]}}, {}, container, "")
     assert (await good(), await bad()) == (None, "no\n")
     assert "executable file not found" in str(await none())
-    with pytest.raises(ValueError, match="exec, httpGet and tcpSocket"):
-        check_of({"grpc": {"port": 1}}, {}, container, "")
+    with pytest.raises(ValueError, match="missing probe handler"):
+        check_of({}, {}, container, "")
 
 
 # -- hooks and the end -----------------------------------------------------------------------------
