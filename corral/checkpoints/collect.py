@@ -10,9 +10,10 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Collection
 from dataclasses import dataclass
+from functools import partial
 
 from corral.checkpoints import transfer
-from corral.checkpoints.errors import AlreadyExists
+from corral.checkpoints.errors import AlreadyExists, StoreError
 from corral.checkpoints.findings import Finding, Reason
 from corral.checkpoints.manifest import Manifest
 from corral.checkpoints.paths import DELETED, LATEST, MANIFEST, QUARANTINED, join
@@ -51,7 +52,7 @@ def prune(
     """
     scan = repository.scan()
     checks = transfer.in_parallel(
-        [lambda m=m: repository.check_sizes(m) for m in scan.manifests],  # type: ignore[misc]
+        [partial(repository.check_sizes, manifest) for manifest in scan.manifests],
         workers=repository.workers,
     )
     intact = [m for m, finding in zip(scan.manifests, checks, strict=True) if finding is None]
@@ -120,6 +121,6 @@ def _remove_data(repository: Repository, identifier: str) -> None:
 
 def _forget_hint(repository: Repository, identifier: str) -> None:
     path = repository.folder(LATEST)
-    with contextlib.suppress(Exception):  # only a hint
+    with contextlib.suppress(StoreError):  # only a hint
         if repository.store.read(path, limit=200).data == identifier.encode():
             repository.store.delete([path])

@@ -90,7 +90,8 @@ class Manifest:
     producer: str = PRODUCER
 
     @property
-    def bytes(self) -> int:
+    def total_size(self) -> int:
+        """Bytes of all files."""
         return sum(entry.size for entry in self.files)
 
     @property

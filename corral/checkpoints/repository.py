@@ -13,6 +13,7 @@ import time
 import uuid
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 
 from corral.checkpoints import transfer
 from corral.checkpoints.errors import (
@@ -79,7 +80,7 @@ class Repository:
     ) -> CheckpointWriter:
         """Starts a checkpoint; nothing is visible before its `commit`."""
         about = about or About()
-        self.check_fence(about.attempt)
+        scan = self.check_fence(about.attempt)
         shared = shard is not None
         nonce = shared_nonce(about.job_uid, about.attempt, step) if shared else self._nonce()
         manifest = Manifest(
@@ -88,7 +89,7 @@ class Repository:
             time=self.clock(),
             files=(),
             attempt=about.attempt,
-            sequence=self.next_sequence(),
+            sequence=1 + max((m.sequence or 0 for m in scan.manifests), default=0),
             job_uid=about.job_uid,
             kind=about.kind,
             framework=about.framework,
@@ -107,17 +108,15 @@ class Repository:
         with contextlib.suppress(AlreadyExists):
             self.store.create(join(self._prefix, claim(attempt)), b"{}")
 
-    def check_fence(self, attempt: int) -> None:
+    def check_fence(self, attempt: int) -> Scan:
         """Raises `Fenced` if a newer attempt has begun or has written a checkpoint."""
+        scan = self.scan()
         _, names = self.store.entries(self._prefix)
-        newest = max((n for name in names if (n := claimed_attempt(name)) is not None), default=0)
-        newest = max([newest, *(manifest.attempt for manifest in self._known.values())])
+        claims = [n for name in names if (n := claimed_attempt(name)) is not None]
+        newest = max([attempt, *claims, *(manifest.attempt for manifest in scan.manifests)])
         if newest > attempt:
             raise Fenced(f"attempt {newest} of the job has begun; attempt {attempt} must stop")
-
-    def next_sequence(self) -> int:
-        """One more than any checkpoint here has."""
-        return 1 + max((m.sequence or 0 for m in self.scan().manifests), default=0)
+        return scan
 
     def scan(self) -> Scan:
         """Reads what is there: one listing, and each manifest that is not known yet."""
@@ -128,14 +127,18 @@ class Repository:
         for gone in set(self._known) - names:
             del self._known[gone]
         results = transfer.in_parallel(
-            [lambda name=name: self._inspect(name) for name in names],  # type: ignore[misc]
+            [partial(self._inspect, name) for name in names],
             workers=self.workers,
         )
         manifests = [result for result in results if isinstance(result, Manifest)]
-        findings = [result for result in results if isinstance(result, Finding)]
+        findings = [
+            result
+            for result in results
+            if isinstance(result, Finding) and result.checkpoint in folders
+        ]
         return Scan(
             tuple(sorted(manifests, key=lambda m: m.rank, reverse=True)),
-            tuple(sorted(findings, key=lambda f: (step_of(f.checkpoint) or 0), reverse=True)),
+            tuple(sorted(findings, key=lambda f: step_of(f.checkpoint) or 0, reverse=True)),
         )
 
     def get(self, identifier: str) -> Manifest:
@@ -162,9 +165,7 @@ class Repository:
         for entry in manifest.files:
             actual = sizes.get(join(folder, entry.path))
             if actual is None:
-                return Finding(
-                    manifest.id, Reason.MISSING, f"{entry.path} is missing", entry.path
-                )
+                return Finding(manifest.id, Reason.MISSING, f"{entry.path} is missing", entry.path)
             if actual != entry.size:
                 message = f"{entry.path} has {actual} bytes instead of {entry.size}"
                 return Finding(manifest.id, Reason.TRUNCATED, message, entry.path)
@@ -182,7 +183,7 @@ class Repository:
             return None
 
         results = transfer.in_parallel(
-            [lambda entry=entry: check(entry) for entry in manifest.files],  # type: ignore[misc]
+            [partial(check, entry) for entry in manifest.files],
             workers=self.workers,
         )
         return [finding for finding in results if finding is not None]

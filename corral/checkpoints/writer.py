@@ -12,6 +12,7 @@ import contextlib
 import threading
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
@@ -80,9 +81,7 @@ class CheckpointWriter:
         """Stores one data file."""
         stored = self._reserve(path)
         store = self._repository.store
-        size, digest = transfer.write(
-            store, join(self._repository.folder(self.id), stored), chunks
-        )
+        size, digest = transfer.write(store, join(self._repository.folder(self.id), stored), chunks)
         part = store.part_size if store.part_size is not None and size > store.part_size else None
         entry = FileEntry(stored, size, digest, part, self._shard.index if self._shard else None)
         with self._lock:
@@ -91,20 +90,15 @@ class CheckpointWriter:
 
     def add_all(self, sources: Mapping[str, Callable[[], Iterable[Chunk]]]) -> list[FileEntry]:
         """Stores many files in parallel; each source is opened when its turn comes."""
-        return transfer.in_parallel(
-            [
-                lambda path=path, source=source: self.add(path, source())  # type: ignore[misc]
-                for path, source in sources.items()
-            ],
-            workers=self._repository.workers,
-        )
+        tasks = [partial(self._add_opened, path, source) for path, source in sources.items()]
+        return transfer.in_parallel(tasks, workers=self._repository.workers)
 
     def add_folder(self, folder: Path) -> list[FileEntry]:
         """Stores all regular files below a folder under their relative names."""
         found = sorted(path for path in folder.rglob("*") if path.is_file())
         return self.add_all(
             {
-                path.relative_to(folder).as_posix(): lambda path=path: transfer.file_chunks(path)  # type: ignore[misc]
+                path.relative_to(folder).as_posix(): partial(transfer.file_chunks, path)
                 for path in found
             }
         )
@@ -146,6 +140,9 @@ class CheckpointWriter:
     ) -> None:
         if error is not None:
             self.abort()
+
+    def _add_opened(self, path: str, source: Callable[[], Iterable[Chunk]]) -> FileEntry:
+        return self.add(path, source())
 
     def _reserve(self, path: str) -> str:
         stored = check_data_path(join(self._folder, path) if self._folder else path)

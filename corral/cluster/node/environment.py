@@ -41,12 +41,19 @@ def expand(text: str, *scopes: Mapping[str, str]) -> str:
 
 
 def command_line(
-    container: Obj, environment: Mapping[str, str], *, entrypoint: Sequence[str] = ()
+    container: Obj,
+    environment: Mapping[str, str],
+    *,
+    entrypoint: Sequence[str] = (),
+    cmd: Sequence[str] = (),
 ) -> list[str]:
     """``command`` and ``args`` over the image's own. Raises ConfigError when there is nothing."""
     command = [expand(word, environment) for word in container.get("command") or ()]
     args = [expand(word, environment) for word in container.get("args") or ()]
-    line = [*(command or entrypoint), *args]
+    if command:
+        line = [*command, *args]
+    else:
+        line = [*entrypoint, *(args or cmd)]
     if not line:
         raise ConfigError("no command specified")
     return line

@@ -34,12 +34,14 @@ class Image:
     env: Mapping[str, str] = field(default_factory=dict)
     workdir: str = ""
     entrypoint: Sequence[str] = ()
-    """What runs when the container gives only args, or nothing."""
+    """What args are words for, when the container gives no command."""
+    cmd: Sequence[str] = ()
+    """What runs after the entrypoint when the container gives no args either."""
 
     @classmethod
     def from_dict(cls, value: Mapping[str, Any]) -> Image:
         """From one entry of a configuration file. Raises ValueError for words it does not know."""
-        known = {"pattern", "python", "path", "env", "workdir", "entrypoint"}
+        known = {"pattern", "python", "path", "env", "workdir", "entrypoint", "cmd"}
         if unknown := value.keys() - known:
             raise ValueError(f"image map: unknown field {sorted(unknown)[0]!r}")
         if not value.get("pattern"):
@@ -54,17 +56,14 @@ class Image:
 
 
 DEFAULT: Final = (
-    Image(
-        pattern="python:*",
-        python=sys.executable,
-        entrypoint=(sys.executable,),
-    ),
+    Image(pattern="python:*", python=sys.executable, cmd=(sys.executable,)),
     Image(pattern="corral:*", python=sys.executable),
-    Image(pattern="busybox:*", entrypoint=("sh",)),
-    Image(pattern="alpine:*", entrypoint=("sh",)),
-    Image(pattern="debian:*", entrypoint=("bash",)),
-    Image(pattern="ubuntu:*", entrypoint=("bash",)),
+    Image(pattern="busybox:*", cmd=("sh",)),
+    Image(pattern="alpine:*", cmd=("sh",)),
+    Image(pattern="debian:*", cmd=("bash",)),
+    Image(pattern="ubuntu:*", cmd=("bash",)),
 )
+"""As the images of these names are made: they have a cmd and no entrypoint."""
 
 
 class ImageMap:

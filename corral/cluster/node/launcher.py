@@ -79,7 +79,7 @@ class Launcher:
         who = identity_of(pod, container, own_uid=os.geteuid(), may_change=self._may_change_user)
         services = self._network.service_environment(pod)
         env = environment.build(container, scene.context, scene.sources, services=services)
-        argv = environment.command_line(container, env, entrypoint=image.entrypoint)
+        argv = environment.command_line(container, env, entrypoint=image.entrypoint, cmd=image.cmd)
         mounts = mounts_of(container, scene.volumes, env)
         devices = self._gpus.assign(owner_of(pod["metadata"]["uid"], name), gpu_count(container))
         spec = ContainerSpec(

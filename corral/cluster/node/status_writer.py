@@ -1,7 +1,7 @@
 """Writes the status of one pod: only what changed, one write at a time, the newest state last.
 
-What everybody waits for (a new phase, readiness) is written at once; the rest may wait a moment,
-so that a pod that starts quickly costs one write. While the server cannot be reached the write is
+What somebody may wait for (a new phase, readiness, a container's state) is written at once; the
+rest may wait a moment, so that a pod that starts quickly costs one write. While the server cannot be reached the write is
 tried again until the pod is gone.
 """
 
@@ -23,7 +23,7 @@ __all__ = ["StatusWriter", "status_patch"]
 
 logger = logging.getLogger(__name__)
 
-DELAY: Final = 0.1
+DELAY: Final = 0.5
 """Seconds that an unimportant change waits for company."""
 _RETRY: Final = (0.2, 10.0)
 _PLAIN: Final = (
@@ -182,11 +182,23 @@ class StatusWriter:
 
 
 def _is_urgent(old: Obj, new: Obj) -> bool:
-    return new["phase"] != old.get("phase", "Pending") or _readiness(new) != _readiness(old)
+    """Whether somebody may be waiting for this: anything but what a pod lacks while it begins."""
+    return _outline(old) != _outline(new)
 
 
-def _readiness(status: Obj) -> bool:
-    for condition in status.get("conditions") or ():
-        if condition["type"] == "Ready":
-            return bool(condition["status"] == "True")
-    return False
+def _outline(status: Obj) -> tuple[object, ...]:
+    ready = any(
+        condition["type"] == "Ready" and condition["status"] == "True"
+        for condition in status.get("conditions") or ()
+    )
+    kinds = ("initContainerStatuses", "containerStatuses")
+    states = [_shown_state(one) for kind in kinds for one in status.get(kind) or ()]
+    return status.get("phase", "Pending"), ready, [state for state in states if state is not None]
+
+
+def _shown_state(status: Obj) -> tuple[str, str, object] | None:
+    kind, state = next(iter((status.get("state") or {"waiting": {}}).items()))
+    reason = (state or {}).get("reason", "")
+    if kind == "waiting" and reason in ("", "ContainerCreating", "PodInitializing"):
+        return None
+    return status["name"], f"{kind} {reason}", status.get("restartCount")

@@ -234,5 +234,5 @@ def test_working_dir_and_args(pods: Pods) -> None:
 
 
 def test_python_image_without_command(pods: Pods) -> None:
-    body = {"name": "main", "image": "python:3.12", "args": ["-c", "print(6 * 7)"]}
+    body = {"name": "main", "image": "python:3.12", "args": ["python", "-c", "print(6 * 7)"]}
     assert pods.output("entry", body) == "42\n"

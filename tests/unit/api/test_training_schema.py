@@ -23,12 +23,10 @@ def served(obj: Obj) -> Obj:
     return copy
 
 
-NOT_CHECKED = "some validation rules were not checked"
-
-
 def causes(obj: Obj, old: Obj | None = None) -> list[tuple[str, str, str]]:
     found = SERVER.validate(served(obj), served(old) if old else None)
-    return sorted((p.field, p.type, p.body) for p in found if NOT_CHECKED not in p.body)
+    # The scale subresource and number formats repeat a mistake under no field's own path.
+    return sorted((p.field, p.type, p.body) for p in found if p.field.startswith("spec"))
 
 
 @pytest.mark.parametrize("obj", GOOD.values(), ids=GOOD)
@@ -50,7 +48,6 @@ def test_mistakes_are_the_same_ones(obj: Obj, fields: list[str]) -> None:
     ours = [(p.field, p.type, p.body) for p in TrainingJob.validate(obj)]
     assert sorted(field for field, _, _ in ours) == fields
     theirs = causes(obj)
-    # A junctor of the server names no field in its cause; the text does.
     assert sorted({(f, t) for f, t, _ in ours}) == sorted({(f, t) for f, t, _ in theirs})
 
 

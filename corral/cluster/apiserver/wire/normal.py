@@ -128,6 +128,7 @@ _ZEROS: dict[str, Any] = {
 
 def _struct(rows: list[_Row]) -> Normaliser:
     fields = tuple(rows)
+    names = frozenset(row[0] for row in rows)
 
     def normalise(value: Any, rest: list[None]) -> Obj:
         if type(value) is not dict:
@@ -149,7 +150,7 @@ def _struct(rows: list[_Row]) -> Normaliser:
                 item = function(item, rest)
             if item or not drop:
                 out[name] = item
-        if seen != len(value):
+        if seen != len(value) and not names.issuperset(value):
             rest.append(None)
         return out
 

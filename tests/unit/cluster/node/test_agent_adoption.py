@@ -15,6 +15,7 @@ from agent_world import World, state
 from node_waiting import until
 
 from corral.cluster.node.agent import Agent, AgentConfig, FolderInUse
+from corral.cluster.node.isolation import Capabilities, Mode
 from corral.kube.resources import PODS
 from tests.backends import Backend
 
@@ -185,14 +186,16 @@ async def test_one_agent_for_each_folder(world: World) -> None:
 
 
 @pytest.mark.timeout(300)
-async def test_killed_at_any_moment(world: World, killable: Killable) -> None:
+@pytest.mark.parametrize("highest", ["root", "plain"])
+async def test_killed_at_any_moment(world: World, killable: Killable, highest: Mode) -> None:
     """Each pod appends a line when it runs: none may be missing, none may be there twice."""
+    mode = Capabilities.detect("corral-tests", highest=highest).mode
     rng = random.Random(7)
     trace = world.folder.parent / "trace"
     trace.mkdir()
     names: list[str] = []
     for turn in range(8):
-        await killable.start()
+        await killable.start(mode)
         made = []
         for i in range(4):
             name = f"p{turn}-{i}"
@@ -203,7 +206,7 @@ async def test_killed_at_any_moment(world: World, killable: Killable) -> None:
             await killable.ready()
         await asyncio.sleep(rng.random() * 1.5)
         await killable.kill()
-    await world.start()
+    await world.start(isolation=mode)
     for name in names:
         pod = await world.until(
             lambda pod: pod["status"].get("phase") in ("Succeeded", "Failed"), name

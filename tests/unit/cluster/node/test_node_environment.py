@@ -193,6 +193,8 @@ def test_command_line() -> None:
     env = {"A": "1"}
     assert command_line({"command": ["x", "$(A)"], "args": ["$(B)"]}, env) == ["x", "1", "$(B)"]
     assert command_line({"args": ["y"]}, env, entrypoint=["python"]) == ["python", "y"]
-    assert command_line({"command": ["z"]}, env, entrypoint=["python"]) == ["z"]
+    assert command_line({"command": ["z"]}, env, entrypoint=["python"], cmd=["c"]) == ["z"]
+    assert command_line({}, env, entrypoint=["python"], cmd=["c"]) == ["python", "c"]
+    assert command_line({"args": ["y"]}, env, cmd=["c"]) == ["y"]
     with pytest.raises(ConfigError, match="no command specified"):
         command_line({}, env)

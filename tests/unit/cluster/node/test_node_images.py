@@ -19,7 +19,8 @@ def test_python_means_this_python(name: str) -> None:
     image = ImageMap().resolve(name)
     path = image.environment({"PATH": "/usr/bin"})["PATH"]
     assert path == f"{Path(sys.executable).parent}:/usr/bin"
-    assert image.entrypoint == (sys.executable,)
+    assert image.cmd == (sys.executable,)
+    assert image.entrypoint == ()
 
 
 @pytest.mark.parametrize("name", ["python-extra:1", "example.com/python:3", "nvcr.io/nvidia/x:1"])
