@@ -105,6 +105,7 @@ class Agent:
             self._network_manager,
             folder=self.config.data_dir,
             node=self.config.name,
+            address=self.config.address,
             domain=self.config.cluster_domain,
         )
         await self._network.start(adopted)

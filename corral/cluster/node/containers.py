@@ -224,9 +224,11 @@ class Container:
             streams = await self._ask({"op": "signal", "signal": int(number)})
         except ContainerError:
             return
-        with suppress(ContainerError):
-            await streams.read()
-        await streams.close()
+        try:
+            with suppress(ContainerError):
+                await streams.read()
+        finally:
+            await streams.close()
 
     async def kill(self) -> State:
         """End it at once, whole, and wait for that."""

@@ -51,6 +51,10 @@ class PodTable:
 
     def adopt(self, containers: Iterable[Container]) -> None:
         """What the engine has found; before ``open``."""
+        containers = list(containers)
+        for container in containers:
+            if not container.state.running:
+                self._parts.launcher.ended(container)
         self._leftovers = attempts_by_pod(containers)
 
     async def open(self, pods: Iterable[Obj], sandboxes: Mapping[str, Container]) -> None:
@@ -139,7 +143,6 @@ class PodTable:
             interrupted.unlink(missing_ok=True)
             return
         for container in attempts:  # made, but never started
-            self._parts.launcher.ended(container)
             container.remove()
         self._admit(pod)
 

@@ -1,8 +1,8 @@
 """Writes the status of one pod: only what changed, one write at a time, the newest state last.
 
 What somebody may wait for (a new phase, readiness, a container's state) is written at once; the
-rest may wait a moment, so that a pod that starts quickly costs one write. While the server cannot be reached the write is
-tried again until the pod is gone.
+rest may wait a moment, so that a pod that starts quickly costs one write. While the server cannot
+be reached the write is tried again until the pod is gone.
 """
 
 from __future__ import annotations

@@ -117,9 +117,10 @@ class Pods:
         """Run a pod to its good end; what it wrote."""
         self.run(name, *containers, **spec)
         pod = self.wait(name, lambda p: p["status"].get("phase") in ("Succeeded", "Failed"))
-        text = self.log(name)
-        assert pod["status"]["phase"] == "Succeeded", (text, pod["status"])
-        return text
+        if pod["status"]["phase"] == "Succeeded":
+            return self.log(name)
+        reply = self.objects.backend.request("GET", self.objects.path("v1", "pods", name) + "/log")
+        raise AssertionError((reply.body.decode(), pod["status"]))
 
 
 def is_ready(pod: Obj) -> bool:

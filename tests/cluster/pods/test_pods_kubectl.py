@@ -90,15 +90,20 @@ def test_exec(any_pods: Pods, streaming: Kubectl) -> None:
     assert "not found" in missing.err
 
 
-def test_exec_in_a_terminal(any_pods: Pods, streaming: Kubectl) -> None:
-    any_pods.run("host", shell("sleep 1000"))
-    any_pods.ready("host")
+def test_exec_in_a_terminal(pods: Pods, streaming: Kubectl) -> None:
+    pods.run("host", shell("sleep 1000"))
+    pods.ready("host")
     with terminal(streaming, "exec", "-it", "host", "--", "sh") as screen:
         screen.write("stty size; tty | sed s/pts.*/terminal/\n")
         screen.read_until(r"33 101")
-        screen.read_until(r"/dev/terminal")
+        screen.read_until(r"/dev/.*terminal")
         screen.write("exit 3\n")
         assert screen.exit_code() == 3
+
+
+def test_programs_may_open_terminals(pods: Pods) -> None:
+    code = "import os; print(os.isatty(os.openpty()[1]))"
+    assert pods.output("opens", python(code)) == "True\n"
 
 
 def test_attach(any_pods: Pods, streaming: Kubectl) -> None:

@@ -59,6 +59,7 @@ class PodNetwork:
         node: str,
         cluster: str = "",
         machine: Path | None = None,
+        address: str = "",
         domain: str = "cluster.local",
         network: IPv4Network = POD_NETWORK,
     ) -> None:
@@ -73,6 +74,7 @@ class PodNetwork:
             cluster: tells clusters on this machine apart; asked of the API server without.
             machine: where the agents of this machine find each other.
             domain: the cluster's DNS domain.
+            address: the node's, and of pods that share its network; the machine's own without.
             network: of the pods, where they have one of their own.
         """
         self.mode: Mode = mode
@@ -94,7 +96,7 @@ class PodNetwork:
         self._addresses: NodeAddresses | None = None
         self._guard = LoopbackGuard()
         self._collector: asyncio.Task[None] | None = None
-        self._host = dialing.machine_address()
+        self._host = address or dialing.machine_address()
 
     # -- beginning and end -----------------------------------------------------------------------
 

@@ -128,11 +128,11 @@ def _become(
 
 def _why(program: str, err: OSError, env: dict[str, str]) -> str:
     """In the words people know from container runtimes."""
-    missing = err.errno in (errno.ENOENT, errno.ENOTDIR)
-    if err.filename is not None and err.filename != program and "/" not in program and missing:
-        return f'exec: "{program}": executable file not found in $PATH'
-    if missing and err.filename in (None, program) and "/" not in program:
-        return f'exec: "{program}": executable file not found in $PATH'
+    if "/" not in program:
+        # a folder of PATH that may not be looked into has no program for us
+        folders = env.get("PATH", os.defpath).split(os.pathsep)
+        if not any(os.path.exists(os.path.join(folder, program)) for folder in folders):
+            return f'exec: "{program}": executable file not found in $PATH'
     if err.errno == errno.ENOENT and program in (err.filename, None):
         return f'exec: "{program}": stat {program}: no such file or directory'
     if err.filename not in (None, program) and not os.access(str(err.filename), os.X_OK):

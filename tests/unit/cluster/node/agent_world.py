@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import glob
 from collections.abc import Callable, Sequence
 from contextlib import aclosing
 from pathlib import Path
 from typing import Any
 
 from corral.cluster.node.agent import Agent, AgentConfig
+from corral.cluster.node.groups import ROOT
 from corral.cluster.node.resources import Gpu
 from corral.kube.client import KubeClient
 from corral.kube.errors import NotFound
@@ -51,6 +53,14 @@ class World:
             await self.start()
         await self.stop(end_pods=True)
         await self.client.delete(NODES, self.node)
+        assert self.groups() == []
+
+    def groups(self) -> list[str]:
+        """Control groups of the node."""
+        folders = glob.glob(f"{ROOT}/*/corral-{self.node}") + glob.glob(
+            f"{ROOT}/corral-{self.node}"
+        )
+        return sorted(folders)
 
     # -- pods --------------------------------------------------------------------------------
 

@@ -10,7 +10,6 @@ from agent_world import World, state
 from node_waiting import exists, until
 
 from corral.cluster.node.access import AccessError
-from corral.cluster.node.groups import ROOT
 from corral.cluster.node.isolation import Capabilities, Mode
 from corral.cluster.node.layout import Layout
 from corral.kube.resources import CONFIGMAPS
@@ -24,15 +23,6 @@ def mode(request: pytest.FixtureRequest) -> Mode:
     if Capabilities.detect("corral-tests", highest=wanted).mode != wanted:
         pytest.skip(f"this machine has no mode {wanted}")
     return wanted
-
-
-def groups_of(world: World) -> list[str]:
-    return [
-        os.path.join(folder, name)
-        for folder, names, _ in os.walk(ROOT)
-        for name in names
-        if name == f"corral-{world.node}"
-    ]
 
 
 def mounts() -> str:
@@ -96,7 +86,7 @@ async def test_a_pod_with_everything(world: World, mode: Mode) -> None:
     await world.stop(end_pods=True)
     assert not list((world.folder / "containers").iterdir())
     assert not list((world.folder / "pods").iterdir())
-    assert groups_of(world) == []
+    assert world.groups() == []
     assert str(world.folder) not in mounts()
     assert not exists(str(Layout(world.folder).memory_root))
 
