@@ -61,8 +61,12 @@ class LocalStore:
             self._publish(path, chunks, replace=True)
 
     def create(self, path: str, data: bytes) -> None:
+        self.create_from(path, (data,))
+
+    def create_from(self, path: str, chunks: Iterable[Chunk]) -> None:
+        """As `create`, for an object of any size."""
         with _mapped(path):
-            self._publish(path, (data,), replace=False)
+            self._publish(path, chunks, replace=False)
 
     def replace(self, path: str, data: bytes, *, etag: str | None) -> None:
         # Good enough for hints: a folder offers no compare-and-swap between the two steps.

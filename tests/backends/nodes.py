@@ -16,6 +16,7 @@ from tests.backends.base import Backend, wait_for
 from tests.backends.embedded import node_token
 
 NOBODY = 65534
+SYSTEM_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 ORDINARY = ("setpriv", f"--reuid={NOBODY}", f"--regid={NOBODY}", "--clear-groups")
 
 
@@ -84,6 +85,7 @@ class Node:
             found = ordinary_python()
             assert found is not None
             prefix, (python, more) = ORDINARY, found
+            more = more | {"PATH": f"{self._named_python(python)}{os.pathsep}{SYSTEM_PATH}"}
         with log.open("ab") as out:
             self.process = subprocess.Popen(
                 [
@@ -96,6 +98,14 @@ class Node:
                 env={**os.environ, "HOME": str(self.folder), **more},
             )  # fmt: skip
         wait_for(self.process, log, "is ready")
+
+    def _named_python(self, interpreter: str) -> Path:
+        """A folder where the interpreter is called ``python``, as not every machine calls it."""
+        folder = self.folder / "bin"
+        if not folder.exists():
+            folder.mkdir()
+            (folder / "python").symlink_to(interpreter)
+        return folder
 
     def kill(self) -> None:
         """As a crash: what runs goes on."""

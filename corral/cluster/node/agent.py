@@ -9,6 +9,7 @@ what runs is adopted, what ended meanwhile is reported as it ended, nothing is s
 from __future__ import annotations
 
 import asyncio
+import hashlib
 import logging
 import resource
 from collections.abc import Coroutine
@@ -308,7 +309,8 @@ class Agent:
 
 def group_name(config: AgentConfig) -> str:
     """Of the node's control groups: agents in different folders must not share them."""
-    return f"corral-{config.name}"
+    folder = hashlib.sha256(str(config.data_dir.resolve()).encode()).hexdigest()
+    return f"corral-{config.name}-{folder[:8]}"
 
 
 def raise_file_limit() -> None:

@@ -31,9 +31,9 @@ from corral.cluster.node.events import (
     StartFailed,
     Stop,
 )
+from corral.cluster.node.reports import Report
 from corral.cluster.node.restarts import is_sidecar, should_restart
-from corral.cluster.node.slots import LOST_MESSAGE, Slot, container_id, container_status, settle
-from corral.cluster.node.statuses import conditions_of, phase_of
+from corral.cluster.node.slots import LOST_MESSAGE, Slot, container_id
 from corral.cluster.node.timestamps import format_time, parse_time
 from corral.kube.types import Obj
 
@@ -368,58 +368,17 @@ class PodMachine:
 
     def status(self, now: float, *, host_ips: tuple[str, ...] = ()) -> Obj:
         """The pod's status as it is to be written."""
-        if self._rejected:
-            return self._rejection(now)
-        pod, spec = self.pod, self.pod["spec"]
-        initializing = any(slot.kind != "main" for slot in self._slots.values())
-        statuses = {
-            name: container_status(slot, initializing=initializing)
-            for name, slot in self._slots.items()
-        }
-        terminal = self.finished
-        if terminal and self._was_initialized():
-            for name, status in statuses.items():
-                settle(self._slots[name], status)
-        initialized = any(s.attempt for s in self._slots.values() if s.kind == "main")
-        phase = phase_of(spec, statuses, terminal=terminal, initialized=initialized)
-        if self._failure is not None or (terminal and phase not in ("Succeeded", "Failed")):
-            phase = "Failed"
-        result: Obj = {"phase": phase}
-        if self._failure is not None:
-            reason, message = self._failure
-            result |= {k: v for k, v in (("reason", reason), ("message", message)) if v}
-        if generation := pod["metadata"].get("generation"):
-            result["observedGeneration"] = generation
-        sandbox = self._sandbox and not terminal
-        result["conditions"] = conditions_of(
-            pod, statuses, phase=phase, sandbox=sandbox, now=format_time(now)
+        report = Report(
+            pod=self.pod,
+            slots=self._slots,
+            finished=self.finished,
+            sandbox=self._sandbox,
+            failure=self._failure,
+            rejected=self._rejected,
+            start_time=self.start_time,
+            ips=self.ips,
         )
-        if host_ips:
-            result["hostIP"] = host_ips[0]
-            result["hostIPs"] = [{"ip": ip} for ip in host_ips]
-        if self.ips:
-            result["podIP"] = self.ips[0]
-            result["podIPs"] = [{"ip": ip} for ip in self.ips]
-        result["startTime"] = format_time(self.start_time)
-        if quality := pod.get("status", {}).get("qosClass"):
-            result["qosClass"] = quality
-        init = [s for s in self._slots.values() if s.kind != "main"]
-        if init:
-            result["initContainerStatuses"] = [statuses[slot.name] for slot in init]
-        main = sorted(s.name for s in self._slots.values() if s.kind == "main")
-        result["containerStatuses"] = [statuses[name] for name in main]
-        return result
-
-    def _rejection(self, now: float) -> Obj:
-        """The status of a pod that was not let in: what others wrote, and why."""
-        assert self._failure is not None
-        old = self.pod.get("status") or {}
-        result: Obj = {"phase": "Failed", "reason": self._failure[0], "message": self._failure[1]}
-        if generation := self.pod["metadata"].get("generation"):
-            result["observedGeneration"] = generation
-        result["startTime"] = format_time(self.start_time)
-        kept = {name: old[name] for name in ("conditions", "qosClass") if name in old}
-        return result | kept
+        return report.status(now, host_ips)
 
     # -- after the agent was restarted -------------------------------------------------------------
 

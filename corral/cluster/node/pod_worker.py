@@ -47,6 +47,8 @@ LAST_RETRY: Final = 122.0
 """Seconds between tries to prepare a pod, doubled each time."""
 REFRESH_DELAY: Final = 0.2
 """Seconds that changes of a pod's objects are collected before its files are written."""
+FAREWELL: Final = 3.0
+"""Seconds that a pod which was ended with the agent has for its last status."""
 GONE_GRACE: Final = 1.0
 """Seconds for a pod that was removed from the API without waiting for us."""
 
@@ -94,12 +96,16 @@ class PodWorker:
         self._finishing = False
         """The machine is finished, or we do not listen to it any more."""
         self._removing = False
-        self.over = False
-        """Nothing of the pod runs any more."""
+        self._is_over = asyncio.Event()
         self.at_rest = False
         """It is over, its last status is written, and only logs are left here."""
         self.gone = False
         """The API does not have the pod any more."""
+
+    @property
+    def over(self) -> bool:
+        """Whether nothing of the pod runs any more."""
+        return self._is_over.is_set()
 
     # -- how it begins -------------------------------------------------------------------------
 
@@ -317,7 +323,7 @@ class PodWorker:
         self._cancel_timers()
         self._tasks.cancel("prepare", "refresh", "probe", "hook")
         await self._tasks.wait()
-        self.over = True
+        self._is_over.set()
         self._ended(self)
         self._status.changed()
         await self._status.flush()
@@ -325,7 +331,7 @@ class PodWorker:
 
     async def _clean_up(self) -> None:
         """Only logs stay, as long as the pod does."""
-        self.over = True
+        self._is_over.set()
         await self.stage.close()
         self.containers.remove()
         self._parts.sweeper.later(self._parts.layout.forget_pod, self.uid)
@@ -377,7 +383,14 @@ class PodWorker:
                 await self._pause()
                 return
             self._tell(interruption(self.machine.pod))
-        await self._tasks.wait()
+        await self._is_over.wait()
+        try:
+            async with asyncio.timeout(FAREWELL):
+                await self._tasks.wait()
+        except TimeoutError:
+            # the API cannot be reached: the next agent tells it, by the mark
+            await self._let_go_of_tasks()
+            await self.stage.close(keep_volumes=True)
 
     async def _pause(self) -> None:
         """End what runs without a word: the pod is not over."""

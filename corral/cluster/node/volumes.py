@@ -96,7 +96,7 @@ class PodVolumes:
             in_memory = (volume.get("emptyDir") or {}).get("medium") == "Memory"
             return self._empty((self._memory if in_memory else self._root) / name)
         kind = next(key for key in volume if key != "name")
-        raise ConfigError(f'volume "{name}": a process node has no volumes of kind {kind}')
+        raise ConfigError(f"a process node has no volumes of kind {kind}")
 
     def _path(self, volume: Obj) -> Path:
         return self._root / str(volume["name"])

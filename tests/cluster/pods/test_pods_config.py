@@ -104,7 +104,7 @@ def test_empty_dir_is_shared_and_goes(pods: Pods) -> None:
 
 def test_config_map_volume_follows_changes(pods: Pods) -> None:
     pods.objects.create("configmaps", config_map("live", value="one"))
-    script = "cat $V/value; until grep -q two $V/value; do sleep 0.05; done; cat $V/value"
+    script = "cat $V/value; echo; until grep -q two $V/value; do sleep 0.05; done; cat $V/value"
     pods.run(
         "live",
         mounted(script, "/config"),
@@ -113,7 +113,7 @@ def test_config_map_volume_follows_changes(pods: Pods) -> None:
     eventually(lambda: "one" in _log(pods, "live"))
     pods.objects.patch("v1", "configmaps", "live", {"data": {"value": "two"}})
     pods.phase("live", "Succeeded", seconds=120)
-    assert pods.log("live") == "onetwo"
+    assert pods.log("live") == "one\ntwo"
 
 
 def _log(pods: Pods, name: str) -> str:

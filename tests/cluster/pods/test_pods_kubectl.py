@@ -94,8 +94,10 @@ def test_exec_in_a_terminal(pods: Pods, streaming: Kubectl) -> None:
     pods.run("host", shell("sleep 1000"))
     pods.ready("host")
     with terminal(streaming, "exec", "-it", "host", "--", "sh") as screen:
-        screen.write("stty size; tty | sed s/pts.*/terminal/\n")
+        # the size comes after the start; written so that the echo of the line does not match
+        screen.write('until [ "$(stty size)" = "33 1"01 ]; do sleep 0.05; done; stty size\n')
         screen.read_until(r"33 101")
+        screen.write("tty | sed s/pts.*/terminal/\n")
         screen.read_until(r"/dev/.*terminal")
         screen.write("exit 3\n")
         assert screen.exit_code() == 3

@@ -57,10 +57,8 @@ class World:
 
     def groups(self) -> list[str]:
         """Control groups of the node."""
-        folders = glob.glob(f"{ROOT}/*/corral-{self.node}") + glob.glob(
-            f"{ROOT}/corral-{self.node}"
-        )
-        return sorted(folders)
+        name = f"corral-{self.node}-*"
+        return glob.glob(f"{ROOT}/*/{name}") + glob.glob(f"{ROOT}/{name}")
 
     # -- pods --------------------------------------------------------------------------------
 
@@ -71,12 +69,13 @@ class World:
         container: Obj | None = None,
         containers: Sequence[Obj] | None = None,
         labels: dict[str, str] | None = None,
+        annotations: dict[str, str] | None = None,
         **spec: Any,
     ) -> str:
         """Create a pod on the node that runs this command."""
         main = {"name": "main", "image": "busybox", "command": list(command)} | (container or {})
         pod = {
-            "metadata": {"name": name, "labels": labels or {}},
+            "metadata": {"name": name, "labels": labels or {}, "annotations": annotations or {}},
             "spec": {
                 "nodeName": self.node,
                 "restartPolicy": "Never",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import itertools
 import os
 import sys
@@ -15,7 +16,8 @@ from agent_world import World
 
 from corral.cluster.node.containers import Container, ContainerSpec, Engine
 from corral.kube.client import KubeClient
-from corral.kube.resources import NAMESPACES
+from corral.kube.errors import NotFound
+from corral.kube.resources import CONFIGMAPS, NAMESPACES, SERVICEACCOUNTS
 from tests.backends import Backend
 
 ENV = {"PATH": os.environ.get("PATH", os.defpath)}
@@ -54,12 +56,25 @@ def run(engine: Engine, spec: Callable[..., ContainerSpec]) -> Callable[..., Any
 
 
 @pytest.fixture
-async def world(embedded: Backend, tmp_path: Path) -> AsyncIterator[World]:
-    """A namespace on the embedded API server, for pods and one node; all gone afterwards."""
-    async with KubeClient.from_kubeconfig(str(embedded.kubeconfig)) as client:
+async def world(backend: Backend, tmp_path: Path) -> AsyncIterator[World]:
+    """A namespace for pods, and the name of a node; all is gone afterwards."""
+    async with KubeClient.from_kubeconfig(str(backend.kubeconfig)) as client:
         name = f"agent-{uuid.uuid4().hex[:8]}"
         await client.create(NAMESPACES, {"metadata": {"name": name}})
+        await account(client, name)
         world = World(client, name, tmp_path / "node")
         yield world
         await world.close()
         await client.delete(NAMESPACES, name)
+
+
+async def account(client: KubeClient, namespace: str) -> None:
+    """Wait until pods can be made in a new namespace."""
+    async with asyncio.timeout(30):
+        while True:
+            try:
+                await client.get(SERVICEACCOUNTS, "default", namespace=namespace)
+                await client.get(CONFIGMAPS, "kube-root-ca.crt", namespace=namespace)
+                return
+            except NotFound:
+                await asyncio.sleep(0.02)

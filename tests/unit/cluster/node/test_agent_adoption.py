@@ -53,8 +53,8 @@ class Killable:
 
 
 @pytest.fixture
-async def killable(world: World, embedded: Backend) -> AsyncIterator[Killable]:
-    killable = Killable(world, embedded.kubeconfig)
+async def killable(world: World, backend: Backend) -> AsyncIterator[Killable]:
+    killable = Killable(world, backend.kubeconfig)
     yield killable
     await killable.kill()
 

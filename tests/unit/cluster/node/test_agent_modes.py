@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import os
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
 from agent_world import World, state
 from node_waiting import exists, until
 
+from corral.cluster.node import wasm
 from corral.cluster.node.access import AccessError
 from corral.cluster.node.isolation import Capabilities, Mode
 from corral.cluster.node.layout import Layout
-from corral.kube.resources import CONFIGMAPS
+from corral.kube.errors import AlreadyExists
+from corral.kube.resources import CONFIGMAPS, Resource
 
 MODES: tuple[Mode, ...] = ("root", "user", "plain")
 
@@ -168,3 +171,42 @@ async def test_access_in_the_words_of_a_kubelet(world: World) -> None:
         access.log_file(world.namespace, "other", "main", previous=True)
     words = 'previous terminated container "main" in pod "other" not found'
     assert str(caught.value) == words
+
+
+async def test_a_module_runs_as_a_container(world: World, mode: Mode) -> None:
+    wasmtime = pytest.importorskip("wasmtime")
+    folder = world.folder.parent / "modules"
+    folder.mkdir()
+    code = """
+        (module
+          (import "wasi_snapshot_preview1" "proc_exit" (func $exit (param i32)))
+          (memory (export "memory") 1)
+          (func (export "_start") (call $exit (i32.const 3))))
+    """
+    endless = '(module (memory (export "memory") 1) (func (export "_start") (loop (br 0))))'
+    (folder / "three.wasm").write_bytes(wasmtime.wat2wasm(code))
+    (folder / "endless.wasm").write_bytes(wasmtime.wat2wasm(endless))
+    await world.start(isolation=mode)
+    await runtime_class(world)
+    for name, fuel in (("three", ""), ("endless", "100000")):
+        await world.run(
+            f"/modules/{name}.wasm",
+            name=name,
+            annotations={"wasm.corral.dev/fuel": fuel} if fuel else {},
+            container={
+                "image": "any/module:1",
+                "volumeMounts": [{"name": "modules", "mountPath": "/modules"}],
+            },
+            volumes=[{"name": "modules", "hostPath": {"path": str(folder)}}],
+            runtimeClassName="wasm",
+        )
+    ended = state(await world.phase("Failed", "three"), "main")["state"]["terminated"]
+    assert (ended["exitCode"], ended["reason"]) == (3, "Error")
+    ended = state(await world.phase("Failed", "endless"), "main")["state"]["terminated"]
+    assert ended["reason"] == "WasmOutOfFuel"
+
+
+async def runtime_class(world: World) -> None:
+    classes = Resource("node.k8s.io", "v1", "runtimeclasses", False, "RuntimeClass")
+    with suppress(AlreadyExists):
+        await world.client.create(classes, wasm.runtime_class())

@@ -220,6 +220,15 @@ async def test_claims_lead_to_folders(world: World) -> None:
     data = world.folder.parent / "claimed"
     data.mkdir()
     (data / "file").write_text("kept")
+    await world.run(
+        "cat",
+        "/data/file",
+        container={"volumeMounts": [{"name": "data", "mountPath": "/data"}]},
+        volumes=[{"name": "data", "persistentVolumeClaim": {"claimName": "claim"}}],
+    )
+    (event, *_) = await world.events("pod", "FailedMount")
+    words = f"Unable to attach or mount volumes: error processing PVC {world.namespace}/claim: "
+    assert event["message"].startswith(f"{words}failed to fetch PVC from API server: ")
     volume = {
         "metadata": {"name": world.namespace},
         "spec": {
@@ -241,14 +250,6 @@ async def test_claims_lead_to_folders(world: World) -> None:
         },
     }
     await world.client.create(PERSISTENTVOLUMECLAIMS, claim, namespace=world.namespace)
-    await world.run(
-        "cat",
-        "/data/file",
-        container={"volumeMounts": [{"name": "data", "mountPath": "/data"}]},
-        volumes=[{"name": "data", "persistentVolumeClaim": {"claimName": "claim"}}],
-    )
-    (event, *_) = await world.events("pod", "FailedMount")
-    assert "PVC is not bound" in event["message"]
     await world.client.patch(
         PERSISTENTVOLUMECLAIMS,
         "claim",

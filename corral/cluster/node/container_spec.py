@@ -1,0 +1,74 @@
+"""What a container is to run, and in which surroundings; as the shim reads it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+__all__ = ["ContainerSpec", "Mount"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Mount:
+    """A file or folder of the machine as the container sees it."""
+
+    source: str
+    target: str
+    read_only: bool = False
+
+    def to_dict(self) -> dict[str, Any]:
+        return {"source": self.source, "target": self.target, "readOnly": self.read_only}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ContainerSpec:
+    """What to run, and in which surroundings."""
+
+    id: str
+    argv: Sequence[str] | None
+    """None makes a sandbox: namespaces for others to join, and no process."""
+    env: Mapping[str, str] = field(default_factory=dict)
+    cwd: str = "/"
+    log: str = ""
+    """The log file; its folder is made. None is kept when empty."""
+    max_log_bytes: int = 0
+    max_log_files: int = 0
+    stdin: bool = False
+    stdin_once: bool = False
+    tty: bool = False
+    uid: int | None = None
+    gid: int | None = None
+    groups: Sequence[int] = ()
+    join: Mapping[str, str] = field(default_factory=dict)
+    """Namespaces to enter: kind (net, uts, mount, user) → path."""
+    unshare: Sequence[str] = ()
+    """Kinds of namespaces to make."""
+    hostname: str = ""
+    mounts: Sequence[Mount] = ()
+    cgroups: Sequence[str] = ()
+    """Folders of existing control groups."""
+    labels: Mapping[str, str] = field(default_factory=dict)
+    """Kept with the container, for those who adopt it."""
+
+    def to_dict(self) -> dict[str, Any]:
+        return {
+            "id": self.id,
+            "argv": list(self.argv) if self.argv is not None else None,
+            "env": dict(self.env),
+            "cwd": self.cwd,
+            "log": self.log,
+            "rotation": {"max_bytes": self.max_log_bytes, "max_files": self.max_log_files},
+            "stdin": self.stdin,
+            "stdinOnce": self.stdin_once,
+            "tty": self.tty,
+            "uid": self.uid,
+            "gid": self.gid,
+            "groups": list(self.groups),
+            "join": dict(self.join),
+            "unshare": list(self.unshare),
+            "hostname": self.hostname,
+            "mounts": [mount.to_dict() for mount in self.mounts],
+            "cgroups": list(self.cgroups),
+            "labels": dict(self.labels),
+        }

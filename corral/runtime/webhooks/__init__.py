@@ -1,0 +1,74 @@
+"""Admission webhooks: an HTTPS server with certificates of its own.
+
+Register handlers with `Hooks` (`hooks`; `Hooks.kind` does it for a whole kind), then run a
+`WebhookService` (`service`) on every replica. The pieces: `certificates` decides what is made anew
+and when (pure), `keeper` shares it through a Secret, `injector` has it trusted, `server` answers,
+`configurations` says whom the API server asks, `jsonpatch` says what a mutator changed.
+Names below are loaded when first used.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from corral.runtime.webhooks.certificates import CertificateSet, CertificateSettings
+    from corral.runtime.webhooks.configurations import (
+        INJECT_LABEL,
+        by_service,
+        by_url,
+        webhook_configurations,
+    )
+    from corral.runtime.webhooks.hooks import Hooks
+    from corral.runtime.webhooks.injector import CaInjector
+    from corral.runtime.webhooks.jsonpatch import json_patch
+    from corral.runtime.webhooks.keeper import CertificateKeeper
+    from corral.runtime.webhooks.metrics import WebhookMetrics
+    from corral.runtime.webhooks.review import AdmissionRequest, Verdict
+    from corral.runtime.webhooks.server import ServerSettings, WebhookServer
+    from corral.runtime.webhooks.service import WebhookService, WebhookSettings
+
+_HOMES = {
+    "certificates": "CertificateSet CertificateSettings",
+    "configurations": "INJECT_LABEL by_service by_url webhook_configurations",
+    "hooks": "Hooks",
+    "injector": "CaInjector",
+    "jsonpatch": "json_patch",
+    "keeper": "CertificateKeeper",
+    "metrics": "WebhookMetrics",
+    "review": "AdmissionRequest Verdict",
+    "server": "ServerSettings WebhookServer",
+    "service": "WebhookService WebhookSettings",
+}
+_HOME_OF = {name: module for module, names in _HOMES.items() for name in names.split()}
+
+__all__ = [
+    "INJECT_LABEL",
+    "AdmissionRequest",
+    "CaInjector",
+    "CertificateKeeper",
+    "CertificateSet",
+    "CertificateSettings",
+    "Hooks",
+    "ServerSettings",
+    "Verdict",
+    "WebhookMetrics",
+    "WebhookServer",
+    "WebhookService",
+    "WebhookSettings",
+    "by_service",
+    "by_url",
+    "json_patch",
+    "webhook_configurations",
+]
+
+
+def __getattr__(name: str) -> Any:
+    home = _HOME_OF.get(name)
+    if home is None:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    from importlib import import_module
+
+    value = getattr(import_module(f"{__name__}.{home}"), name)
+    globals()[name] = value
+    return value
