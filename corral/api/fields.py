@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from datetime import timedelta
-from typing import Annotated, Any, TypeVar
+from typing import Annotated, Any, Literal, TypeVar
 
 from pydantic import (
     BaseModel,
@@ -135,20 +135,14 @@ def kind_name(value: Any) -> str:
     return names.get(type(value), "null")
 
 
-def _mismatch(value: Any, expected: str) -> PydanticCustomError:
-    return PydanticCustomError("k8s_type", "{expected}", {"expected": expected})
-
-
-def _pattern(pattern: str) -> PydanticCustomError:
-    return PydanticCustomError("string_pattern_mismatch", "{pattern}", {"pattern": pattern})
-
-
 def _check_int_or_string(value: Any, pattern: str) -> int | str:
     value = _whole(value)
     if type(value) not in (int, str):
-        raise _mismatch(value, "integer,string")
+        expected = {"expected": "integer,string"}
+        raise PydanticCustomError("k8s_type", "not of type {expected}", expected)
     if isinstance(value, str) and not re.search(pattern, value):
-        raise _pattern(pattern)
+        wanted = {"pattern": pattern}
+        raise PydanticCustomError("string_pattern_mismatch", "does not match {pattern}", wanted)
     kept: int | str = value
     return kept
 
@@ -160,7 +154,7 @@ def _check_quantity(value: Any) -> int | str:
 def _check_procs(value: Any) -> int | str:
     kept = _check_int_or_string(value, "^auto$")
     if isinstance(kept, int) and kept < 1:
-        raise PydanticCustomError("greater_than_equal", "{ge}", {"ge": 1})
+        raise PydanticCustomError("greater_than_equal", "less than {ge}", {"ge": 1})
     return kept
 
 
@@ -213,7 +207,7 @@ class Condition(Model):
             r"(([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9])$",
         ),
     ]
-    status: Annotated[str, Field(json_schema_extra={"enum": ["True", "False", "Unknown"]})]
+    status: Literal["True", "False", "Unknown"]
     observed_generation: Annotated[Int64, Field(ge=0)] | None = None
     last_transition_time: Timestamp
     reason: Annotated[

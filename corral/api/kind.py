@@ -170,7 +170,8 @@ class Kind(Model):
 
     @classmethod
     def _name_problems(cls, obj: Obj) -> list[FieldError]:
-        name = (obj.get("metadata") or {}).get("name")
+        metadata = obj.get("metadata")
+        name = metadata.get("name") if isinstance(metadata, dict) else None
         if not cls.name_schema or not isinstance(name, str):
             return []
         return list(_name_problems(name, cls.name_schema))

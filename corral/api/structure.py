@@ -29,7 +29,6 @@ __all__ = ["field_path", "salvage", "structural_problems", "touches"]
 
 Location = tuple[int | str, ...]
 K = TypeVar("K", bound=Model)
-_INPUT_MISSING = ("missing",)
 
 
 def field_path(location: Location) -> str:
@@ -107,7 +106,7 @@ def salvage(model: type[K], obj: Obj) -> tuple[K | None, list[str]]:
 
 def _removable(location: Location, kind: str) -> Location:
     """The part to take out: an object that lacks something goes whole, and so does a list."""
-    place = location[:-1] if kind in _INPUT_MISSING else location
+    place = location[:-1] if kind == "missing" else location
     for depth, step in enumerate(place):
         if isinstance(step, int):
             return place[:depth]

@@ -7,13 +7,14 @@ The parts are in `training_spec` and `training_status`, the rules beyond the sch
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Annotated, Any, ClassVar, Final, Literal, Self
+from typing import Annotated, ClassVar, Final, Literal, Self
 
 from pydantic import ConfigDict, Field, StringConstraints
 
 from corral.api import training_rules as rules
 from corral.api.fields import Conditions, Int64, LocalReference, Model, cel
 from corral.api.kind import Check, Column, Kind, Names, Scale
+from corral.api.problems import FieldError, invalid_value
 from corral.api.training_spec import TrainingJobSpec
 from corral.api.training_status import TrainingJobStatus
 from corral.api.training_template import merged_template
@@ -139,8 +140,8 @@ class CheckpointObjectStatus(Model):
     conditions: Conditions | None = None
 
 
-class _CheckpointRoot(Kind):
-    """Carries the rules of the whole object."""
+class Checkpoint(Kind):
+    """Checkpoint is a state of training that a TrainingJob can be resumed from."""
 
     model_config = ConfigDict(
         json_schema_extra={
@@ -153,11 +154,6 @@ class _CheckpointRoot(Kind):
             ]
         }
     )
-
-
-class Checkpoint(_CheckpointRoot):
-    """Checkpoint is a state of training that a TrainingJob can be resumed from."""
-
     names: ClassVar[Names] = Names(GROUP, VERSION, "Checkpoint", "checkpoints", ("ckpt",))
     columns: ClassVar[tuple[Column, ...]] = (
         Column("Job", ".spec.jobRef.name"),
@@ -176,9 +172,7 @@ class Checkpoint(_CheckpointRoot):
             yield Check(("spec",), _moved(self.spec, old.spec))
 
 
-def _moved(spec: CheckpointObjectSpec, old: CheckpointObjectSpec) -> Iterator[Any]:
-    from corral.api.problems import invalid_value
-
+def _moved(spec: CheckpointObjectSpec, old: CheckpointObjectSpec) -> Iterator[FieldError]:
     for name, path in (("job_ref", "jobRef"), ("step", "step"), ("uri", "uri")):
         value = getattr(spec, name)
         if value != getattr(old, name):

@@ -140,5 +140,9 @@ def add_node(
     """Start a node that works for the backend, with a node's own rights."""
     backend.allow()
     node = Node(backend, name, isolation=isolation, ordinary=ordinary, options=options)
-    node.start()
+    try:
+        node.start()
+    except BaseException:
+        node.stop()  # leave neither the process nor its folder behind
+        raise
     return node

@@ -142,9 +142,9 @@ def test_retention_and_collection(repository: Repository) -> None:
     kept = {names[i - 1] for i in (2, 3, 5, 6)}
     assert set(pruned.plan.keep) == kept
     assert {manifest.id for manifest in repository.scan().manifests} == kept
-    assert {f for f in repository.store.entries("job")[0]} == kept
+    assert set(repository.store.entries("job")[0]) == kept
     dead = repository.begin(99)
     dead.add("x", [b"left behind"])
     assert collect(repository) == []
     assert collect(repository, orphan_grace=-60.0) == [dead.id]
-    assert {f for f in repository.store.entries("job")[0]} == kept
+    assert set(repository.store.entries("job")[0]) == kept

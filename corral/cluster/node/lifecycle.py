@@ -354,16 +354,6 @@ class PodMachine:
         seconds = self.pod["spec"].get("activeDeadlineSeconds")
         return None if seconds is None else self.start_time + float(seconds)
 
-    def _was_initialized(self) -> bool:
-        """Whether main containers had their turn."""
-        before = [slot for slot in self._slots.values() if slot.kind != "main"]
-        if not before or any(s.attempt for s in self._slots.values() if s.kind == "main"):
-            return True
-        last = before[-1]
-        if last.kind == "sidecar":
-            return last.phase == "running" and last.started
-        return last.phase == "ended" and last.code == 0
-
     # -- what is reported ------------------------------------------------------------------------
 
     def status(self, now: float, *, host_ips: tuple[str, ...] = ()) -> Obj:

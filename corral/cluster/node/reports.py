@@ -75,10 +75,20 @@ class Report:
             name: container_status(slot, initializing=initializing)
             for name, slot in self.slots.items()
         }
-        if self.finished:
+        if self.finished and self._was_initialized():
             for name, status in statuses.items():
                 settle(self.slots[name], status)
         return statuses
+
+    def _was_initialized(self) -> bool:
+        """Whether main containers had their turn."""
+        before = [slot for slot in self.slots.values() if slot.kind != "main"]
+        if not before or any(s.attempt for s in self.slots.values() if s.kind == "main"):
+            return True
+        last = before[-1]
+        if last.kind == "sidecar":
+            return last.phase == "running" and last.started
+        return last.phase == "ended" and last.code == 0
 
     def _phase(self, statuses: Mapping[str, Obj]) -> str:
         initialized = any(slot.attempt for slot in self.slots.values() if slot.kind == "main")

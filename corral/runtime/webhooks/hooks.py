@@ -49,7 +49,7 @@ class Hook:
     def name(self) -> str:
         """The name in a configuration: three words at least, with dots."""
         verb = "mutate" if self.mutating else "validate"
-        return f"{verb}.{self.resource.qualified}"
+        return f"{verb}.{self.resource.plural}.{self.resource.group or 'core'}"
 
 
 class Hooks:

@@ -172,8 +172,8 @@ def test_liveness_probe_restarts(pods: Pods) -> None:
              terminationGracePeriodSeconds=0)  # fmt: skip
     pod = pods.wait("dead", lambda p: container(p)["restartCount"] >= 1)
     assert container(pod)["lastState"]["terminated"]["exitCode"] == 137
-    reasons = [reason for reason, _ in pods.events("dead")]
-    assert "Unhealthy" in reasons and "Killing" in reasons
+    expected = {"Unhealthy", "Killing"}
+    eventually(lambda: expected <= {reason for reason, _ in pods.events("dead")})
 
 
 def test_post_start_and_pre_stop(pods: Pods) -> None:

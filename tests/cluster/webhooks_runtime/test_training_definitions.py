@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import uuid
 from collections.abc import Iterator
 from copy import deepcopy
 from dataclasses import replace
@@ -12,6 +13,7 @@ import pytest
 from corral.api import all_kinds
 from corral.api.kind import Kind, Names
 from corral.api.training import TrainingJob
+from tests.backends import Backend
 from tests.cluster.objects import Objects, eventually
 from tests.cluster.webhooks_runtime.training_cases import BAD, CHANGES, FULL, GOOD
 
@@ -19,10 +21,8 @@ Obj = dict[str, Any]
 
 
 @pytest.fixture(scope="module")
-def served(backend: Any) -> Iterator[str]:
+def served(backend: Backend) -> Iterator[str]:
     """TrainingJobs in a group of their own; the apiVersion."""
-    import uuid
-
     group = f"d{uuid.uuid4().hex[:8]}.test.dev"
     cluster = Objects(backend)
     cluster.create("customresourcedefinitions", definition(TrainingJob, group))
@@ -141,7 +141,7 @@ def test_every_definition_is_taken(cluster: Objects, unique: str) -> None:
 
         def established(name: str = name) -> bool:
             found = cluster.get("apiextensions.k8s.io/v1", "customresourcedefinitions", name)
-            conditions = {c["type"]: c["status"] for c in found["status"].get("conditions", [])}
+            conditions = {c["type"]: c["status"] for c in found["status"].get("conditions") or []}
             assert "NonStructuralSchema" not in conditions
             return conditions.get("Established") == "True"
 

@@ -74,3 +74,12 @@ def test_reading_gives_the_defaults_too() -> None:
         wire = job.model_dump(by_alias=True, exclude_none=True)["spec"]
         assert wire.items() >= {"replicas": job.spec.replicas}.items()
         assert TrainingJob.validate({**obj, "spec": wire}) == []
+
+
+@pytest.mark.parametrize("name", ["x" * 57, "1st", "under-", "a.b"])
+def test_names_are_judged_alike(name: str) -> None:
+    obj = {**GOOD["least"], "metadata": {"name": name}}
+    found = SERVER.validate(served(obj), None)
+    theirs = [(p.field, p.type, p.body) for p in found if p.field != "<nil>"]
+    assert [(p.field, p.type, p.body) for p in TrainingJob.validate(obj)] == theirs
+    assert theirs[0][0] == "metadata.name"

@@ -114,8 +114,31 @@ def _mirror(folder: str) -> None:
     shown = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     kernel.mount("tmpfs", folder, kind="tmpfs", data=f"mode={mode:o}")
     _mirrors.add(os.stat(folder).st_dev)
+    if folder == "/dev":
+        _terminals(shown)
     _fill(folder, shown, without=_MACHINE_ONLY if folder == "/dev" else None)
     os.close(shown)
+
+
+def _terminals(shown: int) -> None:
+    """Let new terminals be opened in the private /dev that was just mounted over ``shown``.
+
+    The kernel looks for ``pts`` beside the ``ptmx`` that is opened, in the same mount: beside a
+    device that is bound alone there is nothing.
+    """
+    os.mkdir("/dev/pts")
+    try:
+        data = "newinstance,ptmxmode=0666,mode=0620"
+        kernel.mount("devpts", "/dev/pts", kind="devpts", data=data)
+    except OSError:  # for root alone: others open the machine's, which must then be there whole
+        os.rmdir("/dev/pts")
+        whole = "/dev/.machine"
+        os.mkdir(whole)
+        kernel.mount(f"/proc/self/fd/{shown}", whole, flags=kernel.MS_BIND | kernel.MS_REC)
+        kernel.unmount(whole)  # a copy of the private /dev, which came along
+        os.symlink(".machine/ptmx", "/dev/ptmx")
+    else:
+        os.symlink("pts/ptmx", "/dev/ptmx")
 
 
 def _new_at_root(target: str) -> bool:
@@ -136,11 +159,13 @@ def _own_root(folder: str) -> None:
 
 
 def _fill(folder: str, shown: int, *, without: re.Pattern[str] | None = None) -> None:
-    """Bind everything in the folder open as ``shown`` into the empty ``folder``."""
+    """Bind everything in the folder open as ``shown`` into ``folder``, but what it has already."""
     for entry in list(os.scandir(shown)):
         if without is not None and without.fullmatch(entry.name):
             continue
         source, target = f"/proc/self/fd/{shown}/{entry.name}", os.path.join(folder, entry.name)
+        if os.path.lexists(target):
+            continue
         if entry.is_symlink():
             os.symlink(os.readlink(entry.name, dir_fd=shown), target)
             continue
