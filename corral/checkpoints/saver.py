@@ -25,9 +25,10 @@ from corral.checkpoints.manifest import Manifest
 from corral.checkpoints.repository import Repository
 from corral.checkpoints.writer import About, Shard
 
-_PIECE = 32 << 20
-_COPIERS = 2
-"""Threads that copy; two saturate the memory of most machines."""
+_PIECE = 128 << 20
+"""Bytes copied at once: large enough to bypass the caches, which the copy would only spoil."""
+_COPIERS = 4
+"""Threads that copy; few of them saturate the memory, and idle ones cost nothing."""
 
 
 @dataclass(frozen=True, slots=True)

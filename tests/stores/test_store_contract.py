@@ -150,3 +150,13 @@ def test_a_bucket_that_is_not_there(served: Served, location: Location) -> None:
         pytest.skip("folders are made")
     with pytest.raises(NotFound, match="check bucket and prefix"):
         open_store(replace(location, bucket="nobody"), served.credentials).read("x")
+
+
+def test_transient_errors_are_ridden_out(served: Served, store: Store) -> None:
+    if served.google is None:
+        pytest.skip("only our own server can be told to fail")
+    served.google.failures = [503, 500, 429]
+    store.write("x", [b"1"])
+    served.google.failures = [503]
+    assert store.read("x").data == b"1"
+    assert served.google.failures == []

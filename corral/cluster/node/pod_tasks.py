@@ -45,6 +45,8 @@ class PodTasks:
         while others := [
             task
             for task, kind in self._tasks.items()
-            if (not kinds or kind in kinds) and task is not asyncio.current_task()
+            if (not kinds or kind in kinds)
+            and task is not asyncio.current_task()
+            and not task.done()  # it is not here any more in the next turn of the loop
         ]:
             await asyncio.gather(*others, return_exceptions=True)

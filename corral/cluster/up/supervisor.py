@@ -151,7 +151,8 @@ class Supervisor:
             kernel.die_with_parent(signal.SIGKILL)
             if os.getppid() != parent:
                 os._exit(1)
-            os.close(signal.set_wakeup_fd(-1))
+            if (woken := signal.set_wakeup_fd(-1)) >= 0:  # newer Pythons forget it at a fork
+                os.close(woken)
             for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
                 signal.signal(number, signal.SIG_DFL)
             for fd in (self._wake, *self.keep, *self._by_fd):

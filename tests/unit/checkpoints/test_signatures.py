@@ -11,7 +11,7 @@ from corral.checkpoints import InvalidSignature, LocalStore, SignatureExpired, S
 from corral.checkpoints.errors import AlreadyExists, NotFound, PermissionDenied, StoreError
 from corral.checkpoints.signing import LocalSigner, SignedRequest
 from corral.checkpoints.signing.http import Sender, error_of
-from corral.checkpoints.signing.v4 import amazon, object_url
+from corral.checkpoints.signing.v4 import V4, amazon, object_url
 
 
 def test_the_example_of_the_s3_manual() -> None:
@@ -22,9 +22,46 @@ def test_the_example_of_the_s3_manual() -> None:
         "GET", "https://examplebucket.s3.amazonaws.com/test.txt", now=1369353600, ttl=86400
     )
     assert parse_qs(urlsplit(signed.url).query)["X-Amz-Signature"] == [
-        "aeeed9bbccd4d02ee5c0109b86d86835f995330da4c031957d157751f604d404"
+        "aeeed9bbccd4d02ee5c0109b86d86835f995330da4c265957d157751f604d404"
     ]
     assert signed.expires == 1369440000
+
+
+@pytest.mark.parametrize(
+    ("day", "ttl", "host", "digest"),
+    [
+        (
+            1549011600,
+            10,
+            "storage.googleapis.com",
+            "00e2fb794ea93d7adb703edaebdd509821fcc7d4f1a79ac5c8d2b394df109320",
+        ),
+        (
+            1551430800,
+            20,
+            "storage.googleapis.com",
+            "779f19fdb6fd381390e2d5af04947cf21750277ee3c20e0c97b7e46a1dff8907",
+        ),
+        (
+            1549011600,
+            10,
+            "xyz.googleapis.com",
+            "4f6f519cc03e25d19fcd476d7a45bffcccdba33d10e00214a0f2debc204e2386",
+        ),
+    ],
+)
+def test_what_googles_conformance_tests_sign(day: int, ttl: int, host: str, digest: str) -> None:
+    signed: list[str] = []
+
+    def sign(date: str, message: bytes) -> bytes:
+        signed.append(message.decode())
+        return b"\xab"
+
+    email = "test-iam-credentials@dummy-project-id.iam.gserviceaccount.com"
+    scheme = V4("GOOG4-RSA-SHA256", "Goog", email, "auto/storage/goog4_request", sign)
+    request = scheme.presign("GET", f"https://{host}/test-bucket/test-object", now=day, ttl=ttl)
+    assert signed[0].splitlines()[-1] == digest
+    assert request.url.endswith("&X-Goog-Signature=ab")
 
 
 def test_temporary_credentials_and_conditions_are_signed() -> None:
