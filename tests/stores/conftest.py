@@ -39,3 +39,10 @@ def conditional(served: Served) -> None:
     """For cases that need create-if-absent."""
     if not served.conditional:
         pytest.skip("this server ignores If-None-Match")
+
+
+@pytest.fixture
+def ranged(served: Served) -> None:
+    """For cases that read a piece of an object that was uploaded in parts."""
+    if not served.ranged:
+        pytest.skip("this server gives no ranges of objects uploaded in parts")

@@ -17,7 +17,7 @@ import urllib.error
 import urllib.request
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import pytest
@@ -43,6 +43,8 @@ class Served:
     credentials: Mapping[str, str]
     conditional: bool = True
     """Whether the server honours create-if-absent."""
+    ranged: bool = True
+    """Whether the server gives parts of objects that were uploaded in parts."""
     google: GcsServer | None = None
 
 
@@ -110,17 +112,17 @@ def rclone(folder: Path) -> Iterator[Served]:
     command = [binary, "serve", "s3", "--auth-key", f"{ACCESS},{SECRET}"]
     command += ["--addr", f"127.0.0.1:{port}", str(folder / "data")]
     with process(command, port, folder / "log"):
-        yield s3(port, conditional=False)
+        yield replace(s3(port), conditional=False, ranged=False)
 
 
-def s3(port: int, *, conditional: bool = True) -> Served:
+def s3(port: int) -> Served:
     endpoint = f"http://127.0.0.1:{port}"
     scheme = amazon(ACCESS, SECRET, region="us-east-1")
     bucket = scheme.presign("PUT", f"{endpoint}/{BUCKET}", now=time.time(), ttl=60)
     assert send("PUT", bucket.url, b"") == 200
     credentials = {"AWS_ACCESS_KEY_ID": ACCESS, "AWS_SECRET_ACCESS_KEY": SECRET}
     location = Location("s3", BUCKET, endpoint=endpoint, region="us-east-1")
-    return Served(location, credentials, conditional)
+    return Served(location, credentials)
 
 
 @contextmanager

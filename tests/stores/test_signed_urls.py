@@ -13,11 +13,17 @@ from typing import Any
 import pytest
 
 from corral.checkpoints.clients import signer_for
-from corral.checkpoints.errors import AlreadyExists, InvalidSignature, NotFound
+from corral.checkpoints.errors import (
+    AlreadyExists,
+    InvalidSignature,
+    NotFound,
+    SigningUnsupported,
+)
 from corral.checkpoints.local import LocalStore
 from corral.checkpoints.location import Location
 from corral.checkpoints.objects import ObjectStore
 from corral.checkpoints.signing import LocalSigner, SignedRequest, UrlSigner
+from corral.checkpoints.signing.delegated import DelegatedSigner
 from corral.checkpoints.store import Store
 from tests.stores.servers import Served
 
@@ -165,6 +171,7 @@ def test_create_only(make_signer: MakeSigner, store: Store) -> None:
     assert store.read("once").data == b"1"
 
 
+@pytest.mark.usefixtures("ranged")
 def test_upload_in_parts(make_signer: MakeSigner, store: Store) -> None:
     signer = make_signer(time.time())
     upload = signer.start("large", parts=3, ttl=60)
@@ -208,3 +215,15 @@ def test_abandoned_uploads_are_swept(
     assert signer.sweep("job", before=time.time() + 3600) == 1
     assert signer.sweep("job", before=time.time() + 3600) == 0
     signer.abort(old)
+
+
+def test_signing_left_to_the_client(location: Location, store: Store) -> None:
+    if not isinstance(store, ObjectStore) or location.scheme == "gs":
+        pytest.skip("folders have no client; Google's may ask a service outside to sign")
+    signer = DelegatedSigner(store._client, prefix=location.prefix)
+    assert send(signer.put("x", ttl=60), b"data")[0] in (200, 201)
+    assert send(signer.get("x", ttl=60))[:2] == (200, b"data")
+    with pytest.raises(SigningUnsupported, match="access key"):
+        signer.put("x", ttl=60, create=True)
+    with pytest.raises(SigningUnsupported, match="access key"):
+        signer.start("x", parts=2, ttl=60)

@@ -36,6 +36,7 @@ def test_empty_object(store: Store) -> None:
     assert store.read("empty").data == b""
 
 
+@pytest.mark.usefixtures("ranged")
 def test_large_objects_go_in_parts(store: Store) -> None:
     block = os.urandom(1 << 20)
     store.write("large", (block for _ in range(40)))

@@ -92,13 +92,14 @@ def test_real_devices(backend: Backend, objects: Objects) -> None:
     """CUDA itself counts: one for each pod that asked, none for the one that did not."""
     count = """
 import torch, time
-print(torch.cuda.device_count(), torch.cuda.get_device_name(0) if torch.cuda.is_available() else "")
+name = torch.cuda.get_device_name(0) if torch.cuda.is_available() else ""
+print(torch.cuda.device_count(), name, flush=True)
 if torch.cuda.is_available():
     x = torch.ones(1024, 1024, device="cuda")
-    print(float((x @ x).sum()))
+    print(float((x @ x).sum()), flush=True)
 time.sleep(1000)
 """
-    node = add_node(backend, "two", options=("--gpus", "auto", "--verbose"))
+    node = add_node(backend, "two", options=("--gpus", "auto"))
     try:
         pods = Pods(objects, node)
         status = Objects(backend).get("v1", "nodes", "two")["status"]
