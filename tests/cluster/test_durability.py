@@ -36,7 +36,7 @@ NO_RETRIES = ClientSettings(max_retries=0)
 @pytest.fixture
 def server(tmp_path: Path) -> Iterator[EmbeddedBackend]:
     """A server of the case's own, to be killed."""
-    backend = EmbeddedBackend(tmp_path)
+    backend = EmbeddedBackend(tmp_path, controllers=False)
     backend.start()
     yield backend
     backend.stop()

@@ -241,7 +241,7 @@ async def test_deletes_in_a_gap_are_found_by_the_next_list(
 
 
 async def test_informer_survives_a_killed_server(tmp_path: Path) -> None:
-    backend = EmbeddedBackend(tmp_path)
+    backend = EmbeddedBackend(tmp_path, controllers=False)
     backend.start()
     tally = Tally()
     try:

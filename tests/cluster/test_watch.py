@@ -151,10 +151,11 @@ async def test_watch_of_a_cluster_scoped_object_by_name(client: KubeClient, name
 
 
 async def test_field_selector_on_status_makes_events(client: KubeClient, maps: Maps) -> None:
-    pod = {
-        "metadata": {"name": "p"},
-        "spec": {"containers": [{"name": "main", "image": "example.test/a:1"}]},
+    spec = {
+        "containers": [{"name": "main", "image": "example.test/a:1"}],
+        "schedulerName": "nobody",  # who would write to its status
     }
+    pod = {"metadata": {"name": "p"}, "spec": spec}
     page = await client.list_all(PODS, maps.namespace)
     await client.create(PODS, pod, namespace=maps.namespace)
     for phase in ("Running", "Succeeded"):

@@ -204,7 +204,9 @@ def test_replace_by_force(kubectl: Kubectl, objects: Objects, settings: Obj) -> 
 
 
 def test_replace_of_subresources(kubectl: Kubectl, objects: Objects, web: Obj) -> None:
-    pod = objects.create("pods", manifests.pod("one"))
+    made = manifests.pod("one")
+    made["spec"]["schedulerName"] = "nobody"  # who would write to its status
+    pod = objects.create("pods", made)
     pod["status"]["phase"] = "Failed"
     pod["spec"]["containers"][0]["image"] = "example.test/other:1"
     said = kubectl("replace", "--subresource=status", "-f", "-", stdin=pod)

@@ -34,6 +34,12 @@ def backend(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Backend]:
 
 
 @pytest.fixture(scope="session")
+def kubeconfig(backend: Backend) -> str:
+    """Of this cluster, not of the one that other cases share."""
+    return str(backend.kubeconfig)
+
+
+@pytest.fixture(scope="session")
 def nodes(backend: Backend) -> Iterator[dict[str, Node]]:
     """Mode → its node, as far as started."""
     started: dict[str, Node] = {}
