@@ -164,10 +164,10 @@ class Agent:
         self.access = AgentAccess(self._table, parts)
 
     def _clear_groups(self, adopted: list[Container]) -> None:
-        """Remove control groups that no container owns."""
+        """Remove control groups that no running container owns."""
         if self._groups is None:
             return
-        owned = {path for c in adopted for path in c.spec.get("cgroups", ())}
+        owned = {path for c in adopted if c.state.running for path in c.spec.get("cgroups", ())}
         for path in self._groups.leftovers():
             if path not in owned:
                 with suppress(OSError):  # something in it that is not ours
@@ -291,6 +291,7 @@ class Agent:
         self._network_manager.stop()
         await self._abandon()
         if end_pods and self._groups is not None:
+            self._clear_groups([])
             self._groups.close()
 
     async def _abandon(self) -> None:
