@@ -23,9 +23,9 @@ from corral.kube.resources import Resource
 from corral.runtime.controller import CacheSyncTimeout, Controller, Reconciler
 from corral.runtime.informer import Informer, Transform, strip_managed_fields
 from corral.runtime.leader import LeaderElector
-from corral.runtime.limiters import RateLimiter
+from corral.runtime.limiters import BucketLimiter, RateLimiter
 from corral.runtime.metrics import RuntimeMetrics
-from corral.runtime.recorder import EventRecorder
+from corral.runtime.recorder import QUEUE_SIZE, EventRecorder
 from corral.runtime.reflector import ReflectorSettings, Scope
 
 __all__ = ["Manager", "ManagerSettings"]
@@ -145,10 +145,19 @@ class Manager:
         """Run this beside the controllers (while leading); it is cancelled at a stop."""
         self._works.append((name, work))
 
-    def recorder(self, component: str, *, host: str = "") -> EventRecorder:
-        """A recorder whose events are written while the manager runs."""
+    def recorder(
+        self, component: str, *, host: str = "", qps: float = 0.0, burst: int = 100
+    ) -> EventRecorder:
+        """A recorder whose events are written while the manager runs, at most ``qps`` a second."""
+        limiter = BucketLimiter(qps, burst, clock=self._clock) if qps else None
         recorder = EventRecorder(
-            self.client, component, host=host, metrics=self.metrics, clock=self._clock
+            self.client,
+            component,
+            host=host,
+            limiter=limiter,
+            size=QUEUE_SIZE * 8 if qps else QUEUE_SIZE,
+            metrics=self.metrics,
+            clock=self._clock,
         )
         self._recorders.append(recorder)
         if self._running:

@@ -20,6 +20,7 @@ from corral.kube.resources import EVENTS
 from corral.kube.transport import KubeConnectionError
 from corral.kube.types import Obj
 from corral.runtime.correlation import Correlated, CorrelationSettings, EventCorrelator, make_event
+from corral.runtime.limiters import BucketLimiter
 from corral.runtime.metrics import RuntimeMetrics
 
 __all__ = ["EventRecorder"]
@@ -42,6 +43,8 @@ class EventRecorder:
         component: str,
         *,
         host: str = "",
+        limiter: BucketLimiter | None = None,
+        size: int = QUEUE_SIZE,
         settings: CorrelationSettings | None = None,
         metrics: RuntimeMetrics | None = None,
         clock: Callable[[], float] = time.monotonic,
@@ -49,13 +52,15 @@ class EventRecorder:
         rng: Callable[[], float] = random.random,
         sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
     ) -> None:
+        """``limiter`` says how fast events are written, ``size`` how many may wait."""
         self._client = client
+        self._limiter = limiter
         self._component = component
         self._host = host
         self._metrics = metrics
         self._wall, self._rng, self._sleep = wall, rng, sleep
         self._correlator = EventCorrelator(settings, clock=clock)
-        self._queue: asyncio.Queue[Obj] = asyncio.Queue(QUEUE_SIZE)
+        self._queue: asyncio.Queue[Obj] = asyncio.Queue(size)
         self._last = 0
         self.dropped = 0
         """Events that were lost because the queue was full."""
@@ -109,6 +114,8 @@ class EventRecorder:
                 if correlated is None:
                     self._count_drop("spam")
                 else:
+                    if self._limiter is not None and (wait := self._limiter.when()):
+                        await self._sleep(wait)
                     await self._write(correlated)
             except Exception:
                 logger.exception("an event could not be written: %s", event["reason"])

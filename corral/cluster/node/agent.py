@@ -46,6 +46,8 @@ SERVICES_PATIENCE: Final = 5.0
 """Seconds to wait for what the network has to know, before pods start without."""
 _PATIENT: Final = ManagerSettings(sync_timeout=float(10**9))
 MAX_REQUESTS: Final = 16
+EVENTS_PER_SECOND: Final = 50.0
+"""As many as a kubelet writes; a burst of pods is not held up by its own events."""
 END_MARGIN: Final = 10.0
 """Seconds beyond the longest grace period after which a stop no longer waits."""
 
@@ -104,7 +106,7 @@ class Agent:
             capabilities.mode,
             self._engine,
             self._network_manager,
-            folder=self.config.data_dir,
+            folder=self._layout.volatile,
             node=self.config.name,
             address=self.config.address,
             domain=self.config.cluster_domain,
@@ -150,7 +152,9 @@ class Agent:
             launcher=launcher,
             objects=self._objects,
             claims=Claims(self._client),
-            recorder=self._manager.recorder("kubelet", host=self.config.name),
+            recorder=self._manager.recorder(
+                "kubelet", host=self.config.name, qps=EVENTS_PER_SECOND
+            ),
             sweeper=self._sweeper,
             turns=asyncio.Semaphore(MAX_REQUESTS),
             allocatable=capacity,
@@ -283,12 +287,16 @@ class Agent:
                     await self._table.interrupt()
             except TimeoutError:
                 logger.warning("some pods have not ended in time; the next agent sees to them")
+                end_pods = False
         await self._table.let_go()
         await self._sweeper.close()
         await self._network.stop(remove=end_pods)
         await self._objects.close()
         self._manager.stop()
         self._network_manager.stop()
+        if end_pods and self._engine is not None:
+            self._engine.close()
+            await asyncio.to_thread(self._layout.park)
         await self._abandon()
         if end_pods and self._groups is not None:
             self._clear_groups([])

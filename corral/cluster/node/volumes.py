@@ -46,7 +46,7 @@ class PodVolumes:
         gid: int | None = None,
         memory: Path | None = None,
     ) -> None:
-        """``memory`` is for emptyDirs of medium Memory; without it they lie with the others."""
+        """``memory`` is for files and for emptyDirs of medium Memory; else all lie together."""
         self._root = root
         self._memory = memory or root
         self._sources = sources
@@ -99,7 +99,7 @@ class PodVolumes:
         raise ConfigError(f"a process node has no volumes of kind {kind}")
 
     def _path(self, volume: Obj) -> Path:
-        return self._root / str(volume["name"])
+        return self._memory / str(volume["name"])
 
     def _empty(self, path: Path) -> Path:
         path.mkdir(parents=True, exist_ok=True)

@@ -8,6 +8,7 @@ When this process dies, whatever way, the kernel ends the parts with it.
 from __future__ import annotations
 
 import asyncio
+import gc
 import json
 import logging
 import os
@@ -288,6 +289,9 @@ def _serve(part: Part, tell: int) -> int:
     def say(facts: dict[str, Any]) -> None:
         os.write(tell, json.dumps(facts).encode() + b"\n")
 
+    # what is loaded stays; and most of what comes and goes is not garbage in circles
+    gc.freeze()
+    gc.set_threshold(20_000, 20, 50)
     try:
         asyncio.run(part.run(say))
     except Expected as err:
