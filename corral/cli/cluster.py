@@ -50,6 +50,7 @@ Images = Annotated[
     Path | None,
     typer.Option(help="Image map, JSON or YAML: what images mean on this machine."),
 ]
+MaxPods = Annotated[int, typer.Option(min=1, max=1000, help="Pods on a node, at most.")]
 Gpus = Annotated[
     str, typer.Option(help="auto, none, or a file with a list of devices (JSON or YAML).")
 ]
@@ -64,6 +65,7 @@ def up(
     isolation: Isolated = Isolation.auto,
     images: Images = None,
     gpus: Gpus = "auto",
+    max_pods: MaxPods = 250,
     token_file: Tokens = None,
     verbose: Verbose = False,
 ) -> None:
@@ -81,6 +83,7 @@ def up(
         isolation=_mode(isolation),
         images=_image_map(images),
         gpus=_gpus(gpus),
+        max_pods=max_pods,
         token_file=token_file,
         verbose=verbose,
     )
@@ -224,6 +227,7 @@ def node(
     isolation: Isolated = Isolation.auto,
     images: Images = None,
     gpus: Gpus = "auto",
+    max_pods: MaxPods = 250,
     client_ca: Annotated[
         Path | None, typer.Option(help="CA of the API server's client certificate.")
     ] = None,
@@ -245,6 +249,7 @@ def node(
         port=port,
         images=_image_map(images) or ImageMap(),
         gpus=_gpus(gpus),
+        max_pods=max_pods,
         client_ca_file=client_ca,
     )
     _run(

@@ -23,7 +23,7 @@ __all__ = ["StatusWriter", "status_patch"]
 
 logger = logging.getLogger(__name__)
 
-DELAY: Final = 0.5
+DELAY: Final = 3.0
 """Seconds that an unimportant change waits for company."""
 _RETRY: Final = (0.2, 10.0)
 _PLAIN: Final = (

@@ -56,6 +56,8 @@ class Settings:
     images: ImageMap | None = None
     gpus: Sequence[Gpu] | None = None
     """None: those of this machine."""
+    max_pods: int = 250
+    """On each node."""
     token_file: Path | None = None
     verbose: bool = False
 
@@ -141,6 +143,7 @@ def _agents(settings: Settings) -> list[AgentConfig]:
             isolation=settings.isolation,
             images=settings.images or ImageMap(),
             gpus=tuple(gpus[number :: settings.nodes]),
+            max_pods=settings.max_pods,
             client_ca_file=settings.folder.path / "pki" / "ca.crt",
         )
         for number, name in enumerate(settings.node_names)

@@ -46,7 +46,8 @@ def register(
     Before the manager runs. ``settings`` decide over ``scheduler_name`` where both are given.
     """
     settings = settings or SchedulerSettings(name=scheduler_name)
-    recorder = manager.recorder(settings.name)
+    # kube-scheduler's own pace: a burst of pods is not held up by its events
+    recorder = manager.recorder(settings.name, qps=50)
 
     def group_changed(key: GroupKey) -> None:
         groups.queue.add(joined(key))
