@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 WORKERS ?= 2
 
-.PHONY: install demo test test-real lint bench clean
+.PHONY: install demo test test-real soak lint bench clean
 
 install: $(VENV)/.installed
 
@@ -27,6 +27,10 @@ lint: install
 test: install
 	$(BIN)/python -m pytest -n $(WORKERS) --dist loadfile -m "not real and not soak" tests
 
+# Long: SIGKILL at random under load, a thousand pods.
+soak: install
+	$(BIN)/python -m pytest -m soak -s tests/e2e
+
 # The same cases against kube-apiserver, etcd and kube-controller-manager, and the comparisons.
 test-real: install
 	tests/real/build.sh
@@ -35,6 +39,7 @@ test-real: install
 bench: install
 	tests/real/build.sh
 	$(BIN)/python bench/apiserver.py
+	$(BIN)/python bench/pods.py
 
 clean:
 	rm -rf $(VENV) build dist *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis

@@ -1,12 +1,13 @@
 """``corral demo``: a throw-away cluster, real work on it, a table of what happened.
 
-Every step is a plain API call of a plain client; a step that does not do what it should makes the
-demo fail. It grows with the platform.
+The cluster is what `corral up` starts. Every step is a plain API call of a plain client; a step
+that does not do what it should makes the demo fail. It grows with the platform.
 """
 
 from __future__ import annotations
 
 import asyncio
+import sys
 import tempfile
 import time
 from collections.abc import Awaitable, Callable
@@ -17,17 +18,21 @@ from pathlib import Path
 from rich.console import Console
 from rich.table import Table
 
-from corral.cluster.apiserver.server import ApiServer, Config
 from corral.kube import KubeClient, errors
 from corral.kube.resources import (
     CONFIGMAPS,
     CUSTOMRESOURCEDEFINITIONS,
     DEPLOYMENTS,
+    JOBS,
     NAMESPACES,
+    PODS,
+    SERVICEACCOUNTS,
+    SERVICES,
     resource,
 )
 from corral.kube.types import Obj
 
+Run = Callable[[KubeClient, Callable[[str], None]], Awaitable[str]]
 LAPS = resource("demo.corral.dev/v1", "laps", kind="Lap")
 SPACE = "demo"
 
@@ -37,7 +42,8 @@ class Step:
     """One thing the demo shows."""
 
     name: str
-    run: Callable[[KubeClient], Awaitable[str]]
+    run: Run
+    """Does it, tells how far it is, and says what came of it."""
 
 
 async def _definition(client: KubeClient) -> str:
@@ -138,12 +144,96 @@ async def _gone(client: KubeClient, name: str) -> None:
             await asyncio.sleep(0.01)
 
 
+async def _job(client: KubeClient, say: Callable[[str], None]) -> str:
+    """Pi by throwing darts, in four processes that each do their share."""
+    shares = 4
+    container = {
+        "name": "main",
+        "image": "python:3.12",
+        "command": ["python", "-c", _DARTS],
+        "env": [{"name": "DARTS", "value": "1000000"}],
+    }
+    template = {"spec": {"restartPolicy": "Never", "containers": [container]}}
+    spec = {
+        "completions": shares,
+        "parallelism": shares,
+        "completionMode": "Indexed",
+        "template": template,
+    }
+    job = await client.create(JOBS, {"metadata": {"name": "pi", "namespace": SPACE}, "spec": spec})
+    name, version = "metadata.name=pi", job["metadata"]["resourceVersion"]
+    watch = client.watch(JOBS, SPACE, field_selector=name, resource_version=version)
+    async with asyncio.timeout(120), aclosing(watch) as events:
+        async for event in events:
+            status = event.object.get("status") or {}
+            running, done = status.get("ready", 0), status.get("succeeded", 0)
+            say(f"job pi: {running} running, {done} of {shares} done")
+            kinds = {c["type"] for c in status.get("conditions") or () if c["status"] == "True"}
+            assert "Failed" not in kinds, status
+            if "Complete" in kinds:
+                break
+    pods = await client.list_all(PODS, SPACE, label_selector="job-name=pi")
+    hits = 0
+    for pod in pods["items"]:
+        path = f"/api/v1/namespaces/{SPACE}/pods/{pod['metadata']['name']}/log"
+        hits += int(await client.request("GET", path))
+    value = 4 * hits / (shares * 1_000_000)
+    assert abs(value - 3.14159) < 0.01, value
+    return f"{shares} processes, an index each: pi is about {value:.3f}"
+
+
+async def _service(client: KubeClient, say: Callable[[str], None]) -> str:
+    """Two pods that find each other by name."""
+    say("two pods meet by name")
+    meta = {"namespace": SPACE, "labels": {"app": "greeter"}}
+    where = {"name": "ADDRESS", "valueFrom": {"fieldRef": {"fieldPath": "status.podIP"}}}
+    spec = {"clusterIP": "None", "selector": {"app": "greeter"}, "ports": [{"port": 8000}]}
+    service = {"metadata": {"name": "crew", "namespace": SPACE}, "spec": spec}
+    await client.create(SERVICES, service)
+    server = {"name": "main", "image": "python:3.12", "command": ["python", "-c", _SERVER]}
+    asker = {"name": "main", "image": "python:3.12", "command": ["python", "-c", _CLIENT]}
+    await client.create(
+        PODS,
+        {
+            "metadata": {"name": "greeter", **meta},
+            "spec": {
+                "hostname": "greeter",
+                "subdomain": "crew",
+                "containers": [{**server, "env": [where]}],
+            },
+        },
+    )
+    await client.create(
+        PODS,
+        {
+            "metadata": {"name": "asker", "namespace": SPACE},
+            "spec": {"restartPolicy": "Never", "containers": [asker]},
+        },
+    )
+    watch = client.watch(PODS, SPACE, field_selector="metadata.name=asker")
+    async with asyncio.timeout(60), aclosing(watch) as events:
+        async for event in events:
+            phase = (event.object.get("status") or {}).get("phase")
+            assert phase != "Failed", event.object["status"]
+            if phase == "Succeeded":
+                break
+    said = await client.request("GET", f"/api/v1/namespaces/{SPACE}/pods/asker/log")
+    return said.decode().strip()
+
+
+def _quiet(run: Callable[[KubeClient], Awaitable[str]]) -> Run:
+    """A step that has nothing to say on its way."""
+    return lambda client, say: run(client)
+
+
 STEPS = (
-    Step("custom resources", _definition),
-    Step("defaults and rules", _validation),
-    Step("server-side apply", _ownership),
-    Step("watches", _watching),
-    Step("garbage collection", _clean_up),
+    Step("a job", _job),
+    Step("services and names", _service),
+    Step("custom resources", _quiet(_definition)),
+    Step("defaults and rules", _quiet(_validation)),
+    Step("server-side apply", _quiet(_ownership)),
+    Step("watches", _quiet(_watching)),
+    Step("garbage collection", _quiet(_clean_up)),
 )
 
 
@@ -155,26 +245,57 @@ async def demo(console: Console) -> int:
     failed = 0
     with tempfile.TemporaryDirectory(prefix="corral-demo-") as folder:
         began = time.perf_counter()
-        server = ApiServer(Config(data_dir=Path(folder)))
-        await server.start()
+        with console.status("corral up"):
+            cluster, line = await _up(Path(folder))
         took = time.perf_counter() - began
-        table.add_row("API server", f"https://127.0.0.1:{server.port}", f"{took:.2f} s")
         try:
-            async with KubeClient.from_kubeconfig(str(server.kubeconfig)) as client:
+            if cluster.returncode is not None or "ready" not in line:
+                console.print(f"[red]the cluster did not start:[/red] {line}")
+                return 1
+            table.add_row("[green]✓[/green] corral up", "one command, one node", f"{took:.2f} s")
+            path = Path(folder) / "kubeconfig"
+            async with KubeClient.from_kubeconfig(str(path)) as client:
                 await client.create(NAMESPACES, {"metadata": {"name": SPACE}})
+                await _account(client)
                 for step in STEPS:
                     failed += not await _show(step, client, table, console)
         finally:
-            await server.stop()
+            if cluster.returncode is None:
+                cluster.terminate()
+                await cluster.wait()
     console.print(table)
     return 1 if failed else 0
 
 
+async def _up(folder: Path) -> tuple[asyncio.subprocess.Process, str]:
+    """A cluster of its own, and the line it says when it serves."""
+    command = ["-m", "corral.cli.main", "up", "--data-dir", str(folder), "--port", "0"]
+    cluster = await asyncio.create_subprocess_exec(
+        sys.executable,
+        *command,
+        stdout=asyncio.subprocess.PIPE,
+        stderr=asyncio.subprocess.STDOUT,
+        start_new_session=True,  # Ctrl-C is for the demo, which then stops it in order
+    )
+    assert cluster.stdout is not None
+    line = await cluster.stdout.readline()
+    return cluster, line.decode().strip()
+
+
+async def _account(client: KubeClient) -> None:
+    """Wait for the account that pods of a new namespace run under."""
+    async with asyncio.timeout(10):
+        watch = client.watch(SERVICEACCOUNTS, SPACE, field_selector="metadata.name=default")
+        async with aclosing(watch) as events:
+            async for _ in events:
+                return
+
+
 async def _show(step: Step, client: KubeClient, table: Table, console: Console) -> bool:
     began = time.perf_counter()
-    with console.status(step.name):
+    with console.status(step.name) as status:
         try:
-            result, good = await step.run(client), True
+            result, good = await step.run(client, lambda text: status.update(text)), True
         except (AssertionError, errors.ApiError, TimeoutError) as err:
             result, good = f"[red]{type(err).__name__}: {err}[/red]", False
     mark = "[green]✓[/green]" if good else "[red]✗[/red]"
@@ -182,6 +303,30 @@ async def _show(step: Step, client: KubeClient, table: Table, console: Console) 
     return good
 
 
+_DARTS = """
+import os, random
+random.seed(int(os.environ["JOB_COMPLETION_INDEX"]))
+throws = range(int(os.environ["DARTS"]))
+print(sum(random.random() ** 2 + random.random() ** 2 < 1 for _ in throws))
+"""
+_SERVER = """
+import os, socket
+with socket.create_server((os.environ["ADDRESS"], 8000)) as server:
+    while True:
+        peer, _ = server.accept()
+        peer.sendall(b"hello from " + socket.gethostname().encode())
+        peer.close()
+"""
+_CLIENT = """
+import socket, time
+while True:
+    try:
+        with socket.create_connection(("greeter.crew", 8000), timeout=5) as peer:
+            print("greeter.crew says", peer.makefile().read())
+            break
+    except OSError:
+        time.sleep(0.02)
+"""
 _CRD: Obj = {
     "apiVersion": "apiextensions.k8s.io/v1",
     "kind": "CustomResourceDefinition",
