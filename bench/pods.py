@@ -19,8 +19,9 @@ from typing import Any
 
 import orjson
 from apiserver import Client, pool, session
-from common import arguments, median, report
+from common import arguments, cpu_seconds, median, report
 
+from corral.cluster.node.shim.tasks import descendants
 from tests.backends import Backend, RealBackend, real_binaries
 from tests.backends.base import wait_for
 
@@ -49,9 +50,15 @@ class Ours(Backend):
             str(self.folder / "data"), "--port", "0", "--max-pods", str(self._pods + 50),
             "--token-file", str(tokens),
         )  # fmt: skip
+        began = time.perf_counter()
         wait_for(process, log, "corral is ready")
+        self.ready_s = time.perf_counter() - began
         self.server = f"https://127.0.0.1:{(self.folder / 'data' / 'port').read_text().strip()}"
         self.ca_file = str(self.folder / "data" / "pki" / "ca.crt")
+
+    def cpu(self) -> float:
+        """CPU seconds of the whole tree so far."""
+        return sum(cpu_seconds(pid) for pid in descendants(self.processes[0].pid))
 
     def stop(self) -> None:
         """In order: no process of a pod may stay."""
@@ -151,6 +158,34 @@ async def measure(backend: Backend, count: int, turn: int) -> tuple[float, float
         return running, time.perf_counter() - began
 
 
+async def latencies(backend: Backend, count: int) -> list[float]:
+    """Milliseconds from the request to the running process, which writes down when it began."""
+    found: list[float] = []
+    async with session(backend) as http:
+        client = Client(backend, http)
+        for number in range(count):
+            body = pod(f"one-{number}")
+            command = ["sh", "-c", "date +%s%N; exec sleep 100000"]
+            body["spec"]["containers"][0]["command"] = command
+            began = time.time_ns()
+            await client.send("POST", SPACE, body)
+            await until(client, 1, "Running")
+            text = b""
+            while not text.strip():
+                text = await client.send("GET", f"{SPACE}/one-{number}/log")
+            found.append((int(text.split()[0]) - began) / 1e6)
+            await client.send("DELETE", f"{SPACE}/one-{number}?gracePeriodSeconds=0")
+            await until(client, 1, "gone")
+    return found
+
+
+async def idle_percent(ours: Ours, seconds: float) -> float:
+    """What a cluster without work takes of one core."""
+    before = ours.cpu()
+    await asyncio.sleep(seconds)
+    return (ours.cpu() - before) / seconds * 100
+
+
 async def ready_nodes(backend: Backend, count: int) -> None:
     async with session(backend) as http:
         client = Client(backend, http)
@@ -172,6 +207,9 @@ def main() -> None:
     count = 100 if options.quick else 500
     repeats = options.repeats or (2 if options.quick else 3)
     results: dict[str, list[tuple[float, float]]] = {"ours": [], "real + kwok": []}
+    ready: list[float] = []
+    delays: list[float] = []
+    idle: list[float] = []
     # both keep their data in memory: the peer's etcd does, without waiting for a disk
     memory = Path("/dev/shm")
     place_of_all = memory if memory.is_dir() else None
@@ -184,6 +222,10 @@ def main() -> None:
                     backend.start()
                     wanted = 1 if kind == "ours" else 10
                     asyncio.run(ready_nodes(backend, wanted))
+                    if isinstance(backend, Ours):
+                        ready.append(backend.ready_s)
+                        delays += asyncio.run(latencies(backend, 10 if options.quick else 30))
+                        idle.append(asyncio.run(idle_percent(backend, 5 if options.quick else 15)))
                     took = asyncio.run(measure(backend, count, turn))
                 finally:
                     backend.stop()
@@ -197,6 +239,12 @@ def main() -> None:
             "pods": count,
             "repeats": repeats,
             "cores": os.cpu_count(),
+            "ready_s": round(median(ready), 2),
+            "create_to_process_ms": {
+                "p50": round(median(delays), 1),
+                "p90": round(sorted(delays)[int(len(delays) * 0.9)], 1),
+            },
+            "idle_cpu_percent": round(median(idle), 2),
             "running_s": {
                 "ours": median([t[0] for t in ours]),
                 "peer": median([t[0] for t in theirs]),

@@ -109,6 +109,7 @@ class Agent:
             folder=self._layout.volatile,
             node=self.config.name,
             address=self.config.address,
+            own=mine,
             domain=self.config.cluster_domain,
         )
         await self._network.start(adopted)

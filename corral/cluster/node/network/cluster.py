@@ -17,7 +17,7 @@ from corral.cluster.node.network.names import NamesWriter
 from corral.cluster.node.network.proxy import ServiceProxy
 from corral.kube.resources import ENDPOINTSLICES, PODS, SERVICES
 from corral.kube.types import Obj
-from corral.runtime import Change, Manager
+from corral.runtime import Change, Informer, Manager
 
 logger = logging.getLogger(__name__)
 
@@ -28,10 +28,19 @@ _FOREIGN_SLICES = "endpointslice.kubernetes.io/managed-by!=endpointslice-control
 class ClusterNames:
     """Keeps names and services of one node up to date between ``start`` and ``stop``."""
 
-    def __init__(self, manager: Manager, *, node: str, domain: str) -> None:
+    def __init__(
+        self, manager: Manager, *, node: str, domain: str, own: Informer | None = None
+    ) -> None:
+        """``own`` has the pods of this node; without it they are among all the others."""
         self._domain = domain
         self._api = api_server(manager.client.config)
-        self._pods = manager.informer(PODS, transform=compact_pod)
+        if own is None:
+            self._pods: tuple[Informer, ...] = (manager.informer(PODS, transform=compact_pod),)
+        else:
+            elsewhere = f"spec.nodeName!={node},spec.nodeName!="
+            others = manager.informer(PODS, field_selector=elsewhere, transform=compact_pod)
+            self._pods = (own, others)
+        self._uids: dict[str, str] = {}
         self._services = manager.informer(SERVICES)
         self._slices = manager.informer(ENDPOINTSLICES, label_selector=_FOREIGN_SLICES)
         self._recorder = manager.recorder("corral-network", host=node)
@@ -61,7 +70,8 @@ class ClusterNames:
         self._proxy = ServiceProxy(directory, self._ground, complain=self._complain)
         self._services.add_handler(self._on_service)
         self._slices.add_handler(self._on_slice)
-        self._pods.add_handler(self._on_pod)
+        for pods in self._pods:
+            pods.add_handler(self._on_pod)
         self._tasks = [
             asyncio.create_task(self._begin(), name="names at first"),
             asyncio.create_task(self._writer.run(), name="names"),
@@ -71,7 +81,7 @@ class ClusterNames:
             task.add_done_callback(_report)
 
     async def _begin(self) -> None:
-        for informer in (self._services, self._slices, self._pods):
+        for informer in (self._services, self._slices, *self._pods):
             await informer.wait_synced()
         self._writer.begin()
 
@@ -87,15 +97,22 @@ class ClusterNames:
 
     async def known_pods(self) -> set[str]:
         """The uids of all pods of the cluster, once they are known."""
-        await self._pods.wait_synced()
-        return {pod["metadata"]["uid"] for pod in self._pods.store}
+        for pods in self._pods:
+            await pods.wait_synced()
+        return {pod["metadata"]["uid"] for pods in self._pods for pod in pods.store}
 
     # -- what informers say ----------------------------------------------------------------------
 
     def _on_pod(self, change: Change) -> None:
-        if self._directory is not None:
-            entry = PodEntry.of(change.new) if change.new is not None else None
-            self._directory.set_pod(change.key, entry)
+        if self._directory is None:
+            return
+        if change.new is not None:
+            self._uids[change.key] = change.new["metadata"]["uid"]
+            self._directory.set_pod(change.key, PodEntry.of(change.new))
+        elif self._uids.get(change.key) == change.object["metadata"]["uid"]:
+            # else there is another one of this name by now, on another node
+            del self._uids[change.key]
+            self._directory.set_pod(change.key, None)
 
     def _on_service(self, change: Change) -> None:
         if self._directory is not None:

@@ -41,7 +41,7 @@ from corral.cluster.node.network.records import Record, Records
 from corral.cluster.node.network.slots import Slots, machine_folder
 from corral.kube.transport import KubeConnectionError
 from corral.kube.types import Obj
-from corral.runtime import Manager
+from corral.runtime import Informer, Manager
 
 logger = logging.getLogger(__name__)
 
@@ -60,6 +60,7 @@ class PodNetwork:
         cluster: str = "",
         machine: Path | None = None,
         address: str = "",
+        own: Informer | None = None,
         domain: str = "cluster.local",
         network: IPv4Network = POD_NETWORK,
     ) -> None:
@@ -74,6 +75,7 @@ class PodNetwork:
             cluster: tells clusters on this machine apart; asked of the API server without.
             machine: where the agents of this machine find each other.
             domain: the cluster's DNS domain.
+            own: has the pods of this node; they are not asked for again then.
             address: the node's, and of pods that share its network; the machine's own without.
             network: of the pods, where they have one of their own.
         """
@@ -86,7 +88,7 @@ class PodNetwork:
         self._domain = domain
         self._network = network
         self._isolation = Isolation(mode)
-        self._names = ClusterNames(manager, node=node, domain=domain)
+        self._names = ClusterNames(manager, node=node, domain=domain, own=own)
         self._records = Records(self._folder / "pods")
         self._left: dict[str, Record] = {}
         """What an earlier agent made and nobody has asked for yet."""
