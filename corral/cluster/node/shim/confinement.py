@@ -10,8 +10,11 @@ from __future__ import annotations
 import os
 import re
 import resource
+import signal
 import socket
 import stat
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 from corral.cluster.node.shim import kernel
@@ -187,19 +190,57 @@ def open_groups(spec: Spec) -> list[int]:
     ]
 
 
+def own_groups(spec: Spec) -> list[int]:
+    """The files through which the shim comes back to where it was, in the same order."""
+    with open("/proc/self/cgroup") as file:
+        mine = [line.rstrip("\n").split(":", 2)[1:] for line in file]
+    found: list[int] = []
+    for path in spec.get("cgroups", ()):
+        hierarchy = os.path.dirname(os.path.dirname(path))
+        known = set(os.path.basename(os.path.realpath(hierarchy)).split(","))
+        home = next((place for names, place in mine if known & set(names.split(","))), "/")
+        if not os.path.isdir(f"{hierarchy}{home}"):
+            home = "/"  # seen from inside a container
+        flags = os.O_WRONLY | os.O_CLOEXEC
+        found.append(os.open(f"{hierarchy}{home.rstrip('/')}/cgroup.procs", flags))
+    return found
+
+
+@contextmanager
+def joined(groups: list[int], own: list[int]) -> Iterator[None]:
+    """In the container's control groups for a moment, so that what is born there is in them."""
+    try:
+        for fd in groups:
+            os.write(fd, b"0")
+        yield
+    finally:
+        for fd in own:
+            os.write(fd, b"0")
+
+
+def prepare() -> None:
+    """In the shim: what its children inherit."""
+    resource.setrlimit(resource.RLIMIT_CORE, (0, resource.getrlimit(resource.RLIMIT_CORE)[1]))
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+    os.umask(0o022)
+
+
+def changes_user(spec: Spec) -> bool:
+    """Whether processes run as somebody else than we do."""
+    return os.geteuid() == 0 and (spec.get("uid") is not None or spec.get("gid") is not None)
+
+
 def settle(spec: Spec, groups: list[int]) -> None:
     """In a child, before it becomes the program. Raises OSError."""
     for fd in groups:
         os.write(fd, b"0")
-    resource.setrlimit(resource.RLIMIT_CORE, (0, resource.getrlimit(resource.RLIMIT_CORE)[1]))
     uid, gid = spec.get("uid"), spec.get("gid")
-    if os.geteuid() == 0 and (uid is not None or gid is not None):
+    if changes_user(spec):
         os.setgroups(spec.get("groups", []))
         if gid is not None:
             os.setgid(gid)
         if uid is not None:
             os.setuid(uid)
-    os.umask(0o022)
     os.chdir(spec.get("cwd") or "/")
 
 

@@ -22,7 +22,7 @@ from typing import Any
 
 from corral.cluster.node.shim import confinement, kernel
 from corral.cluster.node.shim.journal import Journal
-from corral.cluster.node.shim.tasks import StartError, Task, descendants, spawn
+from corral.cluster.node.shim.tasks import StartError, Task, descendants, launch, spawn
 from corral.cluster.node.shim.wire import (
     CHUNK,
     EXIT,
@@ -92,6 +92,7 @@ class Supervisor:
         self._main: Task | None = None
         self._journal: Journal | None = None
         self._groups: list[int] = []
+        self._own_groups: list[int] = []
         self._stop = False
 
     # -- from beginning to end ---------------------------------------------------------------
@@ -113,6 +114,8 @@ class Supervisor:
             rotation = {k: v for k, v in self._spec.get("rotation", {}).items() if v}
             self._journal = Journal(path, **rotation)
         self._groups = confinement.open_groups(self._spec)
+        self._own_groups = confinement.own_groups(self._spec)
+        confinement.prepare()
         wake, woken = os.pipe()
         for fd in (wake, woken):
             os.set_blocking(fd, False)
@@ -239,13 +242,17 @@ class Supervisor:
     ) -> Task:
         spec = self._spec | (request or {})
         env = self._spec.get("env", {}) | ({"TERM": "xterm"} if tty else {})
-        task = spawn(
-            argv,
-            env,
-            settle=lambda: confinement.settle(spec, self._groups),
-            stdin=stdin,
-            tty=tty,
-        )
+        if tty or confinement.changes_user(spec):
+            task = spawn(
+                argv,
+                env,
+                settle=lambda: confinement.settle(spec, self._groups),
+                stdin=stdin,
+                tty=tty,
+            )
+        else:
+            joined = confinement.joined(self._groups, self._own_groups)
+            task = launch(argv, env, cwd=spec.get("cwd") or "/", joined=joined, stdin=stdin)
         self._tasks[task.pid] = task
         for fd in task.outputs:
             self._owner[fd] = task
