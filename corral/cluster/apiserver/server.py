@@ -55,7 +55,7 @@ from corral.cluster.apiserver.registry.kind import Kind
 from corral.cluster.apiserver.requests import Context
 from corral.cluster.apiserver.resources import Catalog, ResourceInfo
 from corral.cluster.apiserver.services import ServiceAllocator
-from corral.cluster.apiserver.store import DELETED, Event, Store
+from corral.cluster.apiserver.store import DELETED, Entry, Event, Store
 from corral.cluster.apiserver.tables import table_for
 from corral.kube import errors
 from corral.kube.types import Obj
@@ -71,6 +71,7 @@ RBAC_TABLES = {
 FIRST_REVISION = 101
 """A client that watches from revision 1 is told to list, as on any server with a past."""
 PARTICULAR = {("apiextensions.k8s.io", "CustomResourceDefinition"): DefinitionKind}
+_POD_FIELDS = strategy_for("", "Pod").selectable_fields
 SYSTEM = UserInfo("system:apiserver", groups=(MASTERS,))
 
 
@@ -105,6 +106,8 @@ class ApiServer:
         particular = {**PARTICULAR, **(LOOPBACK_KINDS if config.loopback_endpoints else {})}
         self.kinds = Kinds(self.catalog, particular)
         self.authorizer = Authorizer(node_uses=self._node_uses)
+        self._pods_of_node: dict[str, dict[str, None]] = {}
+        """Node → keys of its pods, in order."""
         self._ready = False
         self._runner: web.ServerRunner | None = None
 
@@ -120,6 +123,8 @@ class ApiServer:
         for table, kind in RBAC_TABLES.items():
             for entry in self.store.scan(table):
                 self.authorizer.set_object(kind, entry.decode())
+        for entry in self.store.scan("/pods"):
+            self._note_pod(entry)
         self.definitions.load()
         self.allocator.start()
         await self.nodes.start()
@@ -224,11 +229,24 @@ class ApiServer:
 
     def _node_uses(self, node: str, resource: str, namespace: str, name: str) -> bool:
         """A pod on the node refers to the object."""
-        return any(
-            pod_refers(pod.decode(), resource, name)
-            for pod in self.store.scan("/pods", f"{namespace}/")
-            if pod.fields(strategy_for("", "Pod").selectable_fields).get("spec.nodeName") == node
-        )
+        keys = self._pods_of_node.get(node, {})
+        if resource == "pods":
+            return f"{namespace}/{name}" in keys
+        pods = (self.store.get("/pods", key) for key in keys if key.startswith(f"{namespace}/"))
+        return any(pod_refers(pod.decode(), resource, name) for pod in pods if pod is not None)
+
+    def _note_pod(self, entry: Entry, *, gone: bool = False) -> None:
+        node = entry.fields(_POD_FIELDS).get("spec.nodeName", "")
+        if not node:
+            return
+        keys = self._pods_of_node.setdefault(node, {})
+        key = f"{entry.namespace}/{entry.name}"
+        if not gone:
+            keys[key] = None
+            return
+        keys.pop(key, None)
+        if not keys:
+            del self._pods_of_node[node]
 
     async def _listen(self) -> None:
         context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
@@ -269,6 +287,9 @@ class ApiServer:
 
     def _on_event(self, event: Event) -> None:
         entry = event.entry
+        if entry.resource == "/pods":
+            self._note_pod(entry, gone=event.type == DELETED)
+            return
         kind = RBAC_TABLES.get(entry.resource)
         if kind is None:
             return

@@ -23,7 +23,13 @@ from typing import Final
 from corral.cluster.node.network import netlink
 from corral.cluster.node.network.errors import NetworkError
 from corral.cluster.node.network.holding import Keeper
-from corral.cluster.node.network.namespaces import inode_of, inside, make_namespace, open_namespace
+from corral.cluster.node.network.namespaces import (
+    inode_of,
+    inside,
+    make_namespace,
+    open_namespace,
+    quiet_links,
+)
 from corral.cluster.node.network.slots import locked
 
 BRIDGE: Final = "corral0"
@@ -76,6 +82,7 @@ class Gateway:
     def _set_up(self) -> None:
         address = netlink.add_address
         with inside(self.namespace):
+            quiet_links()
             netlink.send([netlink.set_up(_LO), netlink.add_bridge(BRIDGE, _mac(self.address))])
             self._bridge = socket.if_nametoindex(BRIDGE)
             netlink.send([address(self._bridge, self.address, self._network.prefixlen)])

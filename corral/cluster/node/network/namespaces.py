@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import socket
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Final
 
 from corral.cluster.node.shim import kernel
@@ -36,12 +36,23 @@ def inside(namespace: int) -> Iterator[None]:
         os.close(home)
 
 
+def quiet_links() -> None:
+    """New links of this thread's namespace have no IPv6 addresses of their own.
+
+    Pods have none either; and every link that comes would greet all the others, whose answers
+    cost more than everything else when there are hundreds. Loopback keeps its address.
+    """
+    with suppress(OSError), open("/proc/sys/net/ipv6/conf/default/disable_ipv6", "w") as file:
+        file.write("1")
+
+
 def make_namespace() -> int:
     """A new, empty one; it lives as long as somebody has it open. Raises OSError."""
     home = open_namespace()
     try:
         kernel.unshare(kernel.NEWNET)
         try:
+            quiet_links()
             return open_namespace()
         finally:
             _return(home)
