@@ -21,7 +21,7 @@ from corral.cluster.node.claims import Claims
 from corral.cluster.node.config import AgentConfig
 from corral.cluster.node.containers import Container, Engine
 from corral.cluster.node.fit import Room
-from corral.cluster.node.isolation import Capabilities, sandboxes_of
+from corral.cluster.node.isolation import Capabilities
 from corral.cluster.node.launcher import Launcher
 from corral.cluster.node.layout import Layout
 from corral.cluster.node.locking import FolderInUse, FolderLock
@@ -116,7 +116,7 @@ class Agent:
         self._assemble(gpus)
         self._clear_groups(adopted)
         self._table.adopt(adopted)
-        await self._begin(mine, node, adopted)
+        await self._begin(mine, node)
 
     async def _find_gpus(self) -> list[Gpu]:
         if self.config.gpus is not None:
@@ -178,7 +178,7 @@ class Agent:
                 with suppress(OSError):  # something in it that is not ours
                     groups.remove([path])
 
-    async def _begin(self, mine: Informer, node: Informer, adopted: list[Container]) -> None:
+    async def _begin(self, mine: Informer, node: Informer) -> None:
         mine.add_handler(self._table.changed)
         node.add_handler(self._node_changed)
         self._run(self._manager.run(), "manager")
@@ -186,8 +186,7 @@ class Agent:
         await self._serve()
         await self._unless_failed(self._wait_ready())
         self._ready = True
-        holders = {uid: c for uid, c in sandboxes_of(adopted).items() if uid}
-        await self._table.open(mine.store, holders)
+        await self._table.open(mine.store)
         self._run(self._registration.keep_alive(), "heartbeat")
 
     async def _wait_ready(self) -> None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import sys
+import tempfile
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
@@ -50,9 +51,32 @@ class Image:
 
     def environment(self, machine: Mapping[str, str]) -> dict[str, str]:
         """PATH and variables below those of the container."""
-        python = [str(Path(self.python).parent)] if self.python else []
+        python = [str(Path(self.python).parent), *_named_python(self.python)] if self.python else []
         folders = [*self.path, *python, machine.get("PATH", os.defpath)]
         return {"PATH": os.pathsep.join(folders), **self.env}
+
+
+def _named_python(python: str) -> list[str]:
+    """A folder in which the interpreter is called ``python``, where its own has none of that name.
+
+    Only for an interpreter that is not in a virtual environment: through a link to one of those
+    its packages would not be found.
+    """
+    folder = Path(python).parent
+    if (folder / "python").exists() or (folder.parent / "pyvenv.cfg").exists():
+        return []
+    links = Path(tempfile.gettempdir()) / f"corral-python-{os.geteuid()}"
+    link = links / "python"
+    try:
+        links.mkdir(mode=0o755, exist_ok=True)
+        if links.stat().st_uid != os.geteuid():
+            return []  # somebody else's: what it leads to is not ours to trust
+        if not link.is_symlink() or os.readlink(link) != python:
+            link.unlink(missing_ok=True)
+            link.symlink_to(python)
+    except OSError:
+        return []
+    return [str(links)]
 
 
 DEFAULT: Final = (

@@ -19,16 +19,18 @@ import os
 import re
 import subprocess
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final, Literal
 
-from corral.cluster.node.containers import Container, ContainerSpec, Mount
+from corral.cluster.node.containers import ContainerSpec, Mount
 from corral.cluster.node.groups import ROOT, Groups
 
 Mode = Literal["root", "user", "plain"]
 
+RESOLVER: Final = str(Path(__file__).resolve().parent / "network" / "inpod" / "resolv.conf")
+"""For pods that have a network of their own: nobody is there to be asked."""
 INPOD: Final = str(Path(__file__).resolve().parent / "network" / "inpod")
 """What plain Python programs import when they start."""
 _ROOT: Final = str(Path(__file__).resolve().parents[3])
@@ -112,9 +114,13 @@ class Isolation:
         if self.mode == "plain":
             return _plain(spec, env, sandbox)
         hosts = Mount(source=sandbox.hosts, target="/etc/hosts")
-        mounts = spec.mounts
-        if not any(mount.target.rstrip("/") == "/etc/hosts" for mount in mounts):
-            mounts = [*mounts, hosts]
+        own = [hosts]
+        if sandbox.network:
+            # nothing leads to the machine's name servers: a name that is not in the hosts file is
+            # to be unknown at once, not after their silence
+            own.append(Mount(source=RESOLVER, target="/etc/resolv.conf"))
+        taken = {mount.target.rstrip("/") for mount in spec.mounts}
+        mounts = [*spec.mounts, *(mount for mount in own if mount.target not in taken)]
         kinds = ["mount", "uts"] if self.mode == "root" else ["user", "mount", "uts"]
         join = {"net": sandbox.network} if sandbox.network else {}
         return replace(
@@ -143,8 +149,3 @@ def rewrite(text: str, places: Mapping[str, str]) -> str:
     return re.sub(
         f"(?:(?<=[:=,])|^)({words})(?=$|[/:,])", lambda match: by_name[match.group(1)], text
     )
-
-
-def sandboxes_of(containers: Sequence[Container]) -> dict[str, Container]:
-    """Pod uid → the container that holds its network, among adopted containers."""
-    return {c.labels["sandbox"]: c for c in containers if "sandbox" in c.labels}

@@ -12,7 +12,7 @@ from corral.cluster.node.containers import Container, ContainerError
 from corral.cluster.node.fit import Room
 from corral.cluster.node.launcher import owner_of
 from corral.cluster.node.lifecycle import Record
-from corral.cluster.node.networks import NetworkError
+from corral.cluster.node.network import NetworkError
 from corral.cluster.node.parts import NodeParts
 from corral.cluster.node.pod_worker import PodWorker, grace_of, interruption
 from corral.cluster.node.resources import GpuPool
@@ -57,7 +57,7 @@ class PodTable:
                 self._parts.launcher.ended(container)
         self._leftovers = attempts_by_pod(containers)
 
-    async def open(self, pods: Iterable[Obj], sandboxes: Mapping[str, Container]) -> None:
+    async def open(self, pods: Iterable[Obj]) -> None:
         """Take over what the API says is ours, and end what it does not know any more."""
         listed = sorted(pods, key=lambda pod: pod["metadata"].get("creationTimestamp") or "")
         self._open = True
@@ -68,8 +68,7 @@ class PodTable:
                 if container.state.running and devices:
                     owner = owner_of(uid, container.labels["container"])
                     self._gpus.restore(owner, devices.split(","))
-        strangers = (self._leftovers.keys() | sandboxes.keys()) - known
-        await asyncio.gather(*(self._end_stranger(uid, sandboxes.get(uid)) for uid in strangers))
+        await asyncio.gather(*map(self._end_stranger, self._leftovers.keys() - known))
         for uid in self._parts.layout.known() - known:
             self._parts.sweeper.later(self._parts.layout.forget_pod, uid)
             self._parts.sweeper.later(self._parts.layout.forget_logs_of, uid)
@@ -78,11 +77,11 @@ class PodTable:
             self._arrive(pod)
         self._leftovers.clear()
 
-    async def _end_stranger(self, uid: str, holder: Container | None) -> None:
+    async def _end_stranger(self, uid: str) -> None:
         """Nothing may be left of a pod that was removed while no agent ran."""
         containers = self._leftovers.get(uid, [])
         await asyncio.gather(*(container.kill() for container in containers))
-        labels = containers[0].labels if containers else (holder.labels if holder else {})
+        labels = containers[0].labels if containers else {}
         for container in containers:
             self._parts.launcher.ended(container)
             container.remove()
@@ -95,9 +94,6 @@ class PodTable:
             sandbox = self._parts.network.restore(pod)
             if sandbox is not None:
                 await self._parts.network.close(sandbox)
-            elif holder is not None:
-                await holder.kill()
-                holder.remove()
         except (ContainerError, NetworkError, OSError) as err:
             logger.warning("the sandbox of pod %s, which is gone: %s", uid, err)
 

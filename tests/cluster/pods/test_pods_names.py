@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from tests.cluster.objects import eventually
 from tests.cluster.pods.pods import Obj, Pods, python
 
@@ -150,3 +152,11 @@ def test_host_aliases(pods: Pods) -> None:
     aliases = [{"ip": address, "hostnames": ["other.example"]}]
     text = pods.output("client", python(CLIENT, env=env), hostAliases=aliases)
     assert text == "other.example target\n"
+
+
+def test_no_name_server_is_waited_for(any_pods: Pods) -> None:
+    """Where nothing leads out of the pods' network, unknown names are unknown at once."""
+    if any_pods.node.isolation != "root":
+        pytest.skip("pods share the machine's network here")
+    body = {"name": "main", "image": "busybox", "command": ["cat", "/etc/resolv.conf"]}
+    assert "nameserver 127.0.0.1" in any_pods.output("resolver", body)

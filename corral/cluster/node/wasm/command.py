@@ -31,7 +31,7 @@ PAGE: Final = 64 << 10
 
 _ROOT: Final = str(Path(__file__).resolve().parents[4])
 _BOOT: Final = (
-    "import sys; sys.path.insert(0, sys.argv.pop(1)); "
+    "import sys; sys.path.insert(0, sys.argv.pop(1)); sys.path.append(sys.argv.pop(1)); "
     "from corral.cluster.node.wasm.runner import main; main()"
 )
 _PROBES: Final = ("livenessProbe", "readinessProbe", "startupProbe")
@@ -114,10 +114,16 @@ def wasm_command(
     kept = {name: machine[name] for name in ("LD_LIBRARY_PATH",) if name in machine}
     return Launch(
         # -I: neither the module's variables nor the working directory lead Python astray
-        argv=[python, "-I", "-B", "-c", _BOOT, _ROOT, argv[0]],
+        argv=[python, "-I", "-B", "-c", _BOOT, _ROOT, _packages(), argv[0]],
         env={"LC_ALL": "C.UTF-8", **kept, **to_environment(plan)},
         plan=plan,
     )
+
+
+def _packages() -> str:
+    """Where wasmtime lies, which need not be where the runner's Python looks by itself."""
+    found = find_spec("wasmtime")
+    return str(Path(found.origin).parents[1]) if found is not None and found.origin else ""
 
 
 # --- what cannot be ------------------------------------------------------------------------------
