@@ -112,8 +112,12 @@ class Transport:
         """Close all connections for good; streams that are open fail."""
         self._closed = True
         for session in (self._session, self._stream_session):
-            if session is not None:
-                await session.close()
+            if session is None:
+                continue
+            if session.connector is not None:
+                # no farewell: it would go on behind our back, and nobody answers it
+                await session.connector.close(abort_ssl=True)
+            await session.close()
         self._session = self._stream_session = None
 
     async def request(

@@ -221,7 +221,9 @@ def joined(groups: list[int], own: list[int]) -> Iterator[None]:
 def prepare() -> None:
     """In the shim: what its children inherit."""
     resource.setrlimit(resource.RLIMIT_CORE, (0, resource.getrlimit(resource.RLIMIT_CORE)[1]))
-    signal.signal(signal.SIGINT, signal.SIG_DFL)
+    for number in (signal.SIGHUP, signal.SIGINT, signal.SIGQUIT, signal.SIGUSR1, signal.SIGUSR2):
+        # whoever started the agent may have ignored them
+        signal.signal(number, signal.SIG_DFL)
     os.umask(0o022)
 
 
