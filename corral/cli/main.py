@@ -9,7 +9,8 @@ from typing import Annotated
 import typer
 
 import corral
-from corral.cli import cluster
+from corral.cli import checkpoints, cluster
+from corral.cli.output import Format, Output, show_documents
 
 app = typer.Typer(
     name="corral",
@@ -29,6 +30,8 @@ for command in (
 ):
     app.command()(command)
 
+app.add_typer(checkpoints.app)
+
 
 @app.callback()
 def root(
@@ -47,6 +50,14 @@ def demo() -> None:
     from corral.cli.demo import demo as run
 
     sys.exit(asyncio.run(run(Console())))
+
+
+@app.command()
+def crds(output: Output = Format.yaml) -> None:
+    """Print the definitions of our kinds, for kubectl apply."""
+    from corral.api import all_crds
+
+    show_documents(all_crds(), output)
 
 
 def main() -> None:

@@ -1,0 +1,76 @@
+"""What commands print: rows as a table for people, or as JSON, YAML or names for scripts."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Mapping, Sequence
+from enum import StrEnum
+from typing import Annotated, Any
+
+import typer
+
+__all__ = ["Format", "Output", "fail", "show", "show_documents"]
+
+
+class Format(StrEnum):
+    """How to print."""
+
+    table = "table"
+    json = "json"
+    yaml = "yaml"
+    name = "name"
+
+
+Output = Annotated[Format, typer.Option("--output", "-o", help="How to print.")]
+
+
+def show(rows: Sequence[Mapping[str, Any]], columns: Sequence[str], form: Format) -> None:
+    """Print rows; ``columns`` are those of a table, the first one is the name."""
+    if form is Format.name:
+        for row in rows:
+            print(row[columns[0]])
+    elif form is Format.json:
+        print(json.dumps([dict(row) for row in rows], indent=2))
+    elif form is Format.yaml:
+        print(_yaml([dict(row) for row in rows]), end="")
+    else:
+        _table(rows, columns)
+
+
+def show_documents(objects: Sequence[Mapping[str, Any]], form: Format) -> None:
+    """Print objects as one stream that kubectl reads."""
+    if form is Format.json:
+        print(json.dumps({"apiVersion": "v1", "kind": "List", "items": list(objects)}, indent=2))
+    elif form is Format.name:
+        for found in objects:
+            print(found["metadata"]["name"])
+    else:
+        print("---\n".join(_yaml(found) for found in objects), end="")
+
+
+def fail(message: object) -> typer.Exit:
+    """Say in one line what is wrong; the result, raised, ends the command."""
+    print(f"corral: {message}", file=sys.stderr, flush=True)
+    return typer.Exit(1)
+
+
+def _yaml(value: Any) -> str:
+    import yaml
+
+    text: str = yaml.safe_dump(value, sort_keys=False, allow_unicode=True)
+    return text
+
+
+def _table(rows: Sequence[Mapping[str, Any]], columns: Sequence[str]) -> None:
+    cells = [[column.upper() for column in columns]]
+    cells += [[_cell(row.get(column)) for column in columns] for row in rows]
+    widths = [max(len(line[n]) for line in cells) for n in range(len(columns))]
+    for line in cells:
+        print(
+            "   ".join(text.ljust(width) for text, width in zip(line, widths, strict=True)).rstrip()
+        )
+
+
+def _cell(value: Any) -> str:
+    return "-" if value is None or value == "" else str(value)
