@@ -127,3 +127,22 @@ def test_read_only_folder(tmp_path: Path) -> None:
     tmp_path.chmod(0o500)
     said = corral("up", "--data-dir", str(tmp_path / "d"), "--port", "0", code=1)
     assert "Permission denied" in said.stderr
+
+
+def test_asked_twice_it_hurries(up: Up) -> None:
+    """A pod that will not end keeps the first Ctrl-C waiting, not the second."""
+    stubborn = job("stubborn", ["sh", "-c", "trap '' TERM; while true; do sleep 0.1; done"])
+    stubborn["spec"]["template"]["spec"]["terminationGracePeriodSeconds"] = 3600
+    objects = Objects(up, "default")
+    objects.create("jobs", stubborn)
+    eventually(
+        lambda: (objects.get("batch/v1", "jobs", "stubborn").get("status") or {}).get("ready") == 1
+    )
+    parts = up.parts()
+    up.process.send_signal(signal.SIGINT)
+    # the scheduler has gone: now it waits for the nodes
+    eventually(lambda: not Path(f"/proc/{parts['scheduler']}").exists())
+    assert up.process.poll() is None
+    up.process.send_signal(signal.SIGINT)
+    assert up.process.wait(30) == 0
+    assert processes_of(up.data) == []

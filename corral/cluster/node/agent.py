@@ -302,6 +302,10 @@ class Agent:
             self._clear_groups([])
             self._groups.close()
 
+    async def hurry(self) -> None:
+        """While ``stop`` waits for containers to end: kill them."""
+        await self._table.kill()
+
     async def _abandon(self) -> None:
         """Let go of everything; what runs goes on."""
         self._stopped.set()

@@ -215,6 +215,11 @@ class PodTable:
         self._open = False
         await asyncio.gather(*(worker.interrupt() for worker in list(self.workers.values())))
 
+    async def kill(self) -> None:
+        """Give up waiting for containers that end: kill them."""
+        running = [c for worker in self.workers.values() for c in worker.containers.running()]
+        await asyncio.gather(*(container.kill() for container in running))
+
     async def let_go(self) -> None:
         """Leave everything as it is."""
         self._open = False

@@ -207,4 +207,10 @@ async def node(
             failed.result()
             raise RuntimeError("the agent ended")
         failed.cancel()
-        await agent.stop(end_pods=not keep_pods)
+        stopping = asyncio.create_task(agent.stop(end_pods=not keep_pods))
+        hurry = asyncio.create_task(stop.hurry.wait())
+        await asyncio.wait({stopping, hurry}, return_when=asyncio.FIRST_COMPLETED)
+        if not stopping.done():
+            await agent.hurry()
+        hurry.cancel()
+        await stopping

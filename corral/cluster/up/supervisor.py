@@ -249,14 +249,14 @@ class Supervisor:
         self.signals = max(self.signals, 1)
         for part in leaving:
             os.kill(part.pid, signal.SIGTERM)
-        asked = self.signals
+        asked = 1
         while any(part.running for part in leaving):
-            self._turn(None)
             if self.signals > asked:
                 asked = self.signals
                 for part in leaving:
                     if part.running:
                         os.kill(part.pid, signal.SIGINT)
+            self._turn(None)
 
 
 def _how(status: int) -> str:
