@@ -3,6 +3,8 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 WORKERS ?= 2
+# a case that fails is tried once more, and reported as RERUN
+PARALLEL := -n $(WORKERS) --dist loadfile --reruns 1 -rfEsR
 
 .PHONY: install demo test test-real soak lint bench clean
 
@@ -25,7 +27,7 @@ lint: install
 	$(BIN)/lint-imports
 
 test: install
-	$(BIN)/python -m pytest -n $(WORKERS) --dist loadfile -m "not real and not soak" tests
+	$(BIN)/python -m pytest $(PARALLEL) -m "not real and not soak" tests
 
 # Long: SIGKILL at random under load, a thousand pods.
 soak: install
@@ -34,7 +36,7 @@ soak: install
 # The same cases against kube-apiserver, etcd and kube-controller-manager, and the comparisons.
 test-real: install
 	tests/real/build.sh
-	CORRAL_BACKEND=real $(BIN)/python -m pytest -n $(WORKERS) --dist loadfile -m "not soak" tests/cluster
+	CORRAL_BACKEND=real $(BIN)/python -m pytest $(PARALLEL) -m "not soak" tests/cluster
 
 bench: install
 	tests/real/build.sh

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import pytest
@@ -138,8 +139,14 @@ def test_rolls_out_a_new_template(apps: Apps) -> None:
     assert apps.sizes() == [0, 4]
     assert {image_of(pod) for pod in apps.live_pods()} == {"2"}
     old, new = names(apps.sets())
-    eventually(lambda: apps.events("Deployment", "web")[-1][2].endswith(f"{old} from 1 to 0"))
-    messages = [event[2] for event in apps.events("Deployment", "web")]
+
+    def said() -> list[str]:
+        return [event[2] for event in apps.events("Deployment", "web")]
+
+    # how many go at once depends on how quickly the new ones are ready
+    last = re.compile(rf"Scaled down replica set {old} from [1-4] to 0")
+    eventually(lambda: any(map(last.fullmatch, said())))
+    messages = said()
     assert messages[0] == f"Scaled up replica set {old} from 0 to 4"
     assert any(message.startswith(f"Scaled up replica set {new}") for message in messages)
 
