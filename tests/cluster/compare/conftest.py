@@ -6,24 +6,27 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.backends import Backend, RealBackend
+from tests.backends import EmbeddedBackend, RealBackend
 from tests.cluster.compare.kinds import BAD, LIMITED, NAMESPACE, READS, widget_definition
 from tests.cluster.compare.pair import Pair, Request
 from tests.cluster.objects import eventually
 
 
 @pytest.fixture(scope="session")
-def pair(embedded: Backend, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Pair]:
-    """Ours, and a kube-apiserver without kube-controller-manager."""
+def pair(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Pair]:
+    """Both API servers alone, without controllers and schedulers."""
+    ours = EmbeddedBackend(tmp_path_factory.mktemp("ours"), controllers=False)
     real = RealBackend(tmp_path_factory.mktemp("compare"), controllers=False)
     try:
+        ours.start()
         real.start()
-        made = Pair(embedded, real)
+        made = Pair(ours, real)
         prepare(made)
         yield made
         made.close()
     finally:
         real.stop()
+        ours.stop()
 
 
 def prepare(pair: Pair) -> None:

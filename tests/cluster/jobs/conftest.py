@@ -49,7 +49,7 @@ def told(backend: Backend, request: pytest.FixtureRequest) -> dict[str, Any]:
         for item in request.session.items
         if isinstance(item, pytest.Function)
         and item.originalname == "test_story"
-        and item.callspec.params["name"] in STORIES
+        and item.callspec.params.get("name") in STORIES
     ]
     # The longest waits begin first.
     names.sort(key=lambda name: name != "every-minute")
