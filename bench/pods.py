@@ -22,51 +22,29 @@ from apiserver import Client, pool, session
 from common import arguments, cpu_seconds, median, report
 
 from tests.backends import Backend, RealBackend, real_binaries
-from tests.backends.base import wait_for
+from tests.e2e.clusters import Up, children
 
 SPACE = "/api/v1/namespaces/default/pods"
-TOKENS = 'admin-token,admin,admin,"system:masters"\n'
 
 
-class Ours(Backend):
+class Ours(Up):
     """``corral up``, with room for all pods."""
 
     name = "ours"
-    token = "admin-token"
 
     def __init__(self, folder: Path, pods: int) -> None:
-        super().__init__(folder)
-        self._pods = pods
+        super().__init__(folder, "--max-pods", str(pods + 50))
+        self.ready_s = 0.0
 
     def start(self) -> None:
-        self.folder.mkdir(parents=True)
-        tokens = self.folder / "tokens.csv"
-        tokens.write_text(TOKENS)
-        log = self.folder / "up.log"
-        log.write_text("")
-        process = self.spawn(
-            "up", sys.executable, "-m", "corral.cli.main", "up", "--data-dir",
-            str(self.folder / "data"), "--port", "0", "--max-pods", str(self._pods + 50),
-            "--token-file", str(tokens),
-        )  # fmt: skip
         began = time.perf_counter()
-        wait_for(process, log, "corral is ready")
+        super().start()
         self.ready_s = time.perf_counter() - began
-        self.server = f"https://127.0.0.1:{(self.folder / 'data' / 'port').read_text().strip()}"
-        self.ca_file = str(self.folder / "data" / "pki" / "ca.crt")
 
     def cpu(self) -> float:
         """CPU seconds of all parts so far."""
-        parent = self.processes[0].pid
-        children = Path(f"/proc/{parent}/task/{parent}/children").read_text().split()
-        return sum(cpu_seconds(pid) for pid in (parent, *map(int, children)))
-
-    def stop(self) -> None:
-        """In order: no process of a pod may stay."""
-        for process in self.processes:
-            process.terminate()
-            process.wait(120)
-        self.processes.clear()
+        parent = self.process.pid
+        return sum(cpu_seconds(pid) for pid in (parent, *children(parent)))
 
 
 class Theirs(RealBackend):

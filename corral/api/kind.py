@@ -17,9 +17,9 @@ from typing import Any, ClassVar, Self
 from pydantic import Field, ValidationError
 
 from corral.api.fields import Metadata, Model
-from corral.api.problems import FieldError, invalid_value, too_long
 from corral.api.schema import apply_defaults, structural_schema
 from corral.api.structure import salvage, structural_problems, touches
+from corral.kube.problems import FieldError, invalid_value, too_long
 from corral.kube.resources import Resource
 from corral.kube.types import Obj
 

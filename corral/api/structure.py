@@ -13,7 +13,8 @@ from typing import Any, TypeVar
 from pydantic import ValidationError
 
 from corral.api.fields import Model, kind_name
-from corral.api.problems import (
+from corral.api.schema import node_at
+from corral.kube.problems import (
     FieldError,
     invalid_value,
     not_supported,
@@ -22,7 +23,6 @@ from corral.api.problems import (
     too_many,
     type_invalid,
 )
-from corral.api.schema import node_at
 from corral.kube.types import Obj
 
 __all__ = ["field_path", "salvage", "structural_problems", "touches"]

@@ -14,10 +14,10 @@ from pydantic import ConfigDict, Field, StringConstraints
 from corral.api import training_rules as rules
 from corral.api.fields import Conditions, Int64, LocalReference, Model, cel
 from corral.api.kind import Check, Column, Kind, Names, Scale
-from corral.api.problems import FieldError, invalid_value
 from corral.api.training_spec import TrainingJobSpec
 from corral.api.training_status import TrainingJobStatus
 from corral.api.training_template import merged_template
+from corral.kube.problems import FieldError, invalid_value
 from corral.kube.types import Obj
 
 __all__ = [

@@ -11,7 +11,9 @@ from collections.abc import Iterator
 from typing import Any
 
 from corral.api.fields import span_seconds
-from corral.api.problems import (
+from corral.api.training_spec import Elastic, Storage, TrainingJobSpec
+from corral.api.training_template import merged_template
+from corral.kube.problems import (
     FieldError,
     duplicate,
     forbidden_field,
@@ -19,8 +21,6 @@ from corral.api.problems import (
     not_supported,
     required,
 )
-from corral.api.training_spec import Elastic, Storage, TrainingJobSpec
-from corral.api.training_template import merged_template
 from corral.kube.quantity import Quantity
 from corral.kube.types import Obj
 

@@ -15,6 +15,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from corral.cli.output import complain, fail
+
 if TYPE_CHECKING:
     from corral.cluster.node.images import ImageMap
     from corral.cluster.node.isolation import Mode
@@ -89,7 +91,7 @@ def up(
     )
     tell = _detach(settings.folder) if detach else _foreground
     try:
-        run(settings, ready=lambda path: tell(_ready_line(path), 0), say=_complain)
+        run(settings, ready=lambda path: tell(_ready_line(path), 0), say=complain)
     except (FolderError, PartFailed) as err:
         tell(f"corral: {err}", 1)
         raise typer.Exit(1) from err
@@ -97,10 +99,6 @@ def up(
 
 def _ready_line(kubeconfig: Path) -> str:
     return f"corral is ready: KUBECONFIG={kubeconfig} dashboard=none"
-
-
-def _complain(text: str) -> None:
-    print(f"corral: {text}", file=sys.stderr, flush=True)
 
 
 def _foreground(line: str, code: int) -> None:
@@ -157,8 +155,7 @@ def down(
     try:
         was_running = stop(folder, timeout=timeout)
     except (NotStopped, PermissionError) as err:
-        _complain(str(err))
-        raise typer.Exit(1) from err
+        raise fail(err) from err
     print("corral is down" if was_running else f"no cluster is running on {folder.path}")
 
 
@@ -272,8 +269,7 @@ def _run(part: Coroutine[Any, Any, None], *, verbose: bool) -> None:
     try:
         asyncio.run(part)
     except Expected as err:
-        _complain(str(err))
-        raise typer.Exit(1) from err
+        raise fail(err) from err
 
 
 # -- options ---------------------------------------------------------------------------------------

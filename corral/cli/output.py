@@ -10,7 +10,7 @@ from typing import Annotated, Any
 
 import typer
 
-__all__ = ["Format", "Output", "fail", "show", "show_documents"]
+__all__ = ["Format", "Output", "complain", "fail", "show", "show_documents"]
 
 
 class Format(StrEnum):
@@ -49,9 +49,14 @@ def show_documents(objects: Sequence[Mapping[str, Any]], form: Format) -> None:
         print("---\n".join(_yaml(found) for found in objects), end="")
 
 
+def complain(message: object) -> None:
+    """Say in one line what is wrong."""
+    print(f"corral: {message}", file=sys.stderr, flush=True)
+
+
 def fail(message: object) -> typer.Exit:
     """Say in one line what is wrong; the result, raised, ends the command."""
-    print(f"corral: {message}", file=sys.stderr, flush=True)
+    complain(message)
     return typer.Exit(1)
 
 

@@ -7,7 +7,9 @@ pure modules (`errors`, `types`, `selectors`, …) can be imported without the n
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from corral.kube.lazy import lazily
 
 if TYPE_CHECKING:
     from corral.kube.client import KubeClient
@@ -31,27 +33,20 @@ if TYPE_CHECKING:
     )
 
 _HOMES = {
-    "client": ("KubeClient",),
-    "config": ("ClusterConfig", "ConfigError", "ExecPlugin", "Impersonation"),
-    "discovery": ("ApiResource", "Discovery", "UnknownKind"),
-    "errors": ("ApiError", "error_from_status"),
-    "kubeconfig": ("in_cluster_config", "load_config", "load_kubeconfig"),
-    "listing": ("ListRequest",),
-    "logs": ("LogRequest",),
-    "portforward": ("PodConnection", "PortForward"),
-    "resources": ("Resource", "resource"),
-    "streams": ("ExecResult", "Output", "RemoteProcess", "StreamRequest"),
-    "transport": ("ClientSettings", "IdleTimeout", "KubeConnectionError", "Transport"),
-    "types": ("Obj",),
-    "watch": (
-        "ResumingWatch",
-        "WatchEvent",
-        "WatchRequest",
-        "is_initial_events_end",
-        "watch_events",
-    ),
+    "client": "KubeClient",
+    "config": "ClusterConfig ConfigError ExecPlugin Impersonation",
+    "discovery": "ApiResource Discovery UnknownKind",
+    "errors": "ApiError error_from_status",
+    "kubeconfig": "in_cluster_config load_config load_kubeconfig",
+    "listing": "ListRequest",
+    "logs": "LogRequest",
+    "portforward": "PodConnection PortForward",
+    "resources": "Resource resource",
+    "streams": "ExecResult Output RemoteProcess StreamRequest",
+    "transport": "ClientSettings IdleTimeout KubeConnectionError Transport",
+    "types": "Obj",
+    "watch": "ResumingWatch WatchEvent WatchRequest is_initial_events_end watch_events",
 }
-_HOME_OF = {name: module for module, names in _HOMES.items() for name in names}
 
 __all__ = [
     "ApiError",
@@ -89,13 +84,4 @@ __all__ = [
     "watch_events",
 ]
 
-
-def __getattr__(name: str) -> Any:
-    home = _HOME_OF.get(name)
-    if home is None:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    from importlib import import_module
-
-    value = getattr(import_module(f"{__name__}.{home}"), name)
-    globals()[name] = value
-    return value
+__getattr__ = lazily(__name__, _HOMES)

@@ -48,8 +48,12 @@ class KubeClient(PodMethods):
         *,
         settings: ClientSettings | None = None,
         on_warning: Callable[[str], None] | None = None,
+        on_answer: Callable[[str, str], None] | None = None,
     ) -> None:
-        self.transport = Transport(config, settings=settings, on_warning=on_warning)
+        """``on_answer``: see `Transport`."""
+        self.transport = Transport(
+            config, settings=settings, on_warning=on_warning, on_answer=on_answer
+        )
         self._discovery: Discovery | None = None
         self._discovering = asyncio.Lock()
 

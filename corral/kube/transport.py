@@ -88,11 +88,18 @@ class Transport:
         *,
         settings: ClientSettings | None = None,
         on_warning: Callable[[str], None] | None = None,
+        on_answer: Callable[[str, str], None] | None = None,
         sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
         environ: Mapping[str, str] | None = None,
     ) -> None:
+        """``on_answer`` hears the method of every request and what came of it.
+
+        That is ``2xx``, the code of a refusal, or ``<error>`` where there was no answer; a request
+        that was sent again is heard of once.
+        """
         self.config = config
         self.settings = settings or ClientSettings()
+        self._on_answer = on_answer
         self._on_warning = on_warning or _log_warning
         self._sleep = sleep
         self._credentials = credential_source(config)
@@ -156,7 +163,7 @@ class Transport:
                 self._warn(response)
                 return content
 
-        return await self._with_retries(method, attempt)
+        return await self._send(method, attempt)
 
     async def open_stream(
         self,
@@ -189,7 +196,7 @@ class Transport:
             self._warn(response)
             return response
 
-        return await self._with_retries("GET", attempt)
+        return await self._send("GET", attempt)
 
     async def open_websocket(
         self,
@@ -219,6 +226,21 @@ class Transport:
     def failure(self, cause: BaseException) -> KubeConnectionError:
         """The error to raise for what went wrong while reading an open stream."""
         return connection_error(self.config.server, cause)
+
+    async def _send(self, method: str, attempt: Callable[[Credential], Awaitable[_T]]) -> _T:
+        """Do it, again where that is wise, and say what came of it."""
+        outcome = "2xx"
+        try:
+            return await self._with_retries(method, attempt)
+        except ApiError as error:
+            outcome = str(error.status_code)
+            raise
+        except KubeConnectionError:
+            outcome = "<error>"
+            raise
+        finally:
+            if self._on_answer is not None:
+                self._on_answer(method, outcome)
 
     async def _with_retries(
         self, method: str, attempt: Callable[[Credential], Awaitable[_T]]

@@ -8,7 +8,9 @@ take a clock and do no I/O. Names below are loaded when first used.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from corral.kube.lazy import lazily
 
 if TYPE_CHECKING:
     from corral.runtime.backoff import Backoff, BackoffSettings
@@ -127,7 +129,6 @@ _HOMES = {
     "store": "IndexFunction Store",
     "workqueue": "LOW_PRIORITY QueueShutDown WorkQueue",
 }
-_HOME_OF = {name: module for module, names in _HOMES.items() for name in names.split()}
 
 __all__ = [
     "CONTROLLER_UID_INDEX",
@@ -214,13 +215,4 @@ __all__ = [
     "write_status",
 ]
 
-
-def __getattr__(name: str) -> Any:
-    home = _HOME_OF.get(name)
-    if home is None:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    from importlib import import_module
-
-    value = getattr(import_module(f"{__name__}.{home}"), name)
-    globals()[name] = value
-    return value
+__getattr__ = lazily(__name__, _HOMES)

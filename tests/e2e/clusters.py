@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import signal
 import subprocess
@@ -126,7 +125,3 @@ def job(name: str, command: list[str], **spec: Any) -> dict[str, Any]:
             **spec,
         },
     }
-
-
-def as_json(value: Any) -> str:
-    return json.dumps(value)

@@ -11,11 +11,13 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import logging
+import os
 import resource
 from collections.abc import Coroutine
 from contextlib import suppress
 from typing import Any, Final
 
+from corral.cluster import locking
 from corral.cluster.node import groups
 from corral.cluster.node.claims import Claims
 from corral.cluster.node.config import AgentConfig
@@ -24,7 +26,6 @@ from corral.cluster.node.fit import Room
 from corral.cluster.node.isolation import Capabilities
 from corral.cluster.node.launcher import Launcher
 from corral.cluster.node.layout import Layout
-from corral.cluster.node.locking import FolderInUse, FolderLock
 from corral.cluster.node.network import PodNetwork
 from corral.cluster.node.object_sources import ObjectSources
 from corral.cluster.node.parts import NodeParts
@@ -52,6 +53,10 @@ END_MARGIN: Final = 10.0
 """Seconds beyond the longest grace period after which a stop no longer waits."""
 
 
+class FolderInUse(Exception):
+    """Another agent works in the folder."""
+
+
 class Agent:
     """One node on one folder."""
 
@@ -67,7 +72,7 @@ class Agent:
         self._client = client
         self._network_client = network_client or client
         self._layout = Layout(config.data_dir)
-        self._lock = FolderLock(self._layout.lock)
+        self._lock = -1
         self._failed: asyncio.Future[None] | None = None
         self._stopped = asyncio.Event()
         self._background: list[asyncio.Task[None]] = []
@@ -80,7 +85,13 @@ class Agent:
     async def start(self) -> None:
         """Raises FolderInUse, OSError, CacheSyncTimeout."""
         self._layout.make()
-        self._lock.take()
+        try:
+            self._lock = locking.take(self._layout.lock)
+        except locking.Held as held:
+            raise FolderInUse(
+                f"a node agent (process {held.holder}) already works in {self.config.data_dir}: "
+                "stop it, or choose another data folder"
+            ) from None
         try:
             await self._start()
         except BaseException:
@@ -104,7 +115,6 @@ class Agent:
         node = self._manager.informer(NODES, field_selector=f"metadata.name={self.config.name}")
         self._network = PodNetwork(
             capabilities.mode,
-            self._engine,
             self._network_manager,
             folder=self._layout.volatile,
             node=self.config.name,
@@ -112,7 +122,7 @@ class Agent:
             own=mine,
             domain=self.config.cluster_domain,
         )
-        await self._network.start(adopted)
+        await self._network.start()
         self._assemble(gpus)
         self._clear_groups(adopted)
         self._table.adopt(adopted)
@@ -317,7 +327,9 @@ class Agent:
         await asyncio.gather(*self._background, return_exceptions=True)
         if self._engine is not None:
             self._engine.close()
-        self._lock.release()
+        if self._lock >= 0:
+            os.close(self._lock)
+            self._lock = -1
 
 
 def group_name(config: AgentConfig) -> str:

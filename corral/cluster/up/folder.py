@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import fcntl
-import os
 from dataclasses import dataclass
 from pathlib import Path
+
+from corral.cluster import locking
 
 __all__ = ["DataFolder", "FolderError", "FolderInUse"]
 
@@ -62,40 +62,22 @@ class DataFolder:
             self.path.mkdir(parents=True, exist_ok=True)
             for name in ("logs", "credentials", "nodes", "claims"):
                 (self.path / name).mkdir(exist_ok=True, mode=0o700 if name != "claims" else 0o755)
-            lock = os.open(self._lock, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+            return locking.take(self._lock)
+        except locking.Held as held:
+            raise FolderInUse(
+                f"a cluster is already running on {self.path} (process {held.holder}): "
+                f"use it with KUBECONFIG={self.kubeconfig}, "
+                f"or stop it with `corral down --data-dir {self.path}`"
+            ) from None
         except OSError as err:
             raise FolderError(
                 f"cannot use {err.filename or self.path}: {err.strerror}; "
                 "choose another folder with --data-dir"
             ) from err
-        try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            os.close(lock)
-            raise FolderInUse(
-                f"a cluster is already running on {self.path} (process {self.owner()}): "
-                f"use it with KUBECONFIG={self.kubeconfig}, "
-                f"or stop it with `corral down --data-dir {self.path}`"
-            ) from None
-        try:
-            os.ftruncate(lock, 0)
-            os.pwrite(lock, f"{os.getpid()}\n".encode(), 0)
-        except OSError as err:
-            os.close(lock)
-            raise FolderError(f"cannot write to {self.path}: {err.strerror}") from err
-        return lock
 
     def owner(self) -> int:
         """The process that runs the cluster; 0 when none does."""
-        try:
-            with self._lock.open("rb") as file:
-                try:
-                    fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
-                except BlockingIOError:
-                    return int(file.read() or b"0")
-        except FileNotFoundError:
-            return 0
-        return 0
+        return locking.holder_of(self._lock)
 
     # -- the port ------------------------------------------------------------------------------
 

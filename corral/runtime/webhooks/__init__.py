@@ -9,7 +9,9 @@ Names below are loaded when first used.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from corral.kube.lazy import lazily
 
 if TYPE_CHECKING:
     from corral.runtime.webhooks.certificates import CertificateSet, CertificateSettings
@@ -40,7 +42,6 @@ _HOMES = {
     "server": "ServerSettings WebhookServer",
     "service": "WebhookService WebhookSettings",
 }
-_HOME_OF = {name: module for module, names in _HOMES.items() for name in names.split()}
 
 __all__ = [
     "INJECT_LABEL",
@@ -62,13 +63,4 @@ __all__ = [
     "webhook_configurations",
 ]
 
-
-def __getattr__(name: str) -> Any:
-    home = _HOME_OF.get(name)
-    if home is None:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    from importlib import import_module
-
-    value = getattr(import_module(f"{__name__}.{home}"), name)
-    globals()[name] = value
-    return value
+__getattr__ = lazily(__name__, _HOMES)

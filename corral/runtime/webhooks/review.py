@@ -9,8 +9,8 @@ from typing import Any
 
 import orjson
 
-from corral.api.problems import FieldError, invalid
 from corral.kube.errors import ApiError
+from corral.kube.problems import FieldError, invalid
 from corral.kube.types import Obj
 
 __all__ = ["AdmissionRequest", "BadReview", "Verdict", "allowed", "patched", "refused", "reviewed"]

@@ -10,9 +10,9 @@ from pydantic import Field
 
 from corral.api.fields import AnyObject, Int32, Model, QuantityText, Text, section
 from corral.api.kind import Check, Column, Kind, Names
-from corral.api.problems import FieldError, forbidden_field, invalid
 from corral.api.schema import structural_schema
 from corral.api.structure import field_path, touches
+from corral.kube.problems import FieldError, forbidden_field, invalid
 
 Obj = dict[str, Any]
 

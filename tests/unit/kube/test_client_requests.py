@@ -309,6 +309,7 @@ async def test_unknown_kind_is_asked_for_again_once(serve: Serve) -> None:
 def test_public_names_resolve_and_are_complete() -> None:
     for name in corral.kube.__all__:
         assert getattr(corral.kube, name) is not None
-    assert set(corral.kube.__all__) == set(corral.kube._HOME_OF)
+    homes = " ".join(corral.kube._HOMES.values())
+    assert set(corral.kube.__all__) == set(homes.split())
     with pytest.raises(AttributeError):
         corral.kube.nothing  # noqa: B018  the access itself is the case

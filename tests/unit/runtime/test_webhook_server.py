@@ -13,9 +13,9 @@ import pytest
 from aiohttp.test_utils import TestClient, TestServer
 from prometheus_client import CollectorRegistry, generate_latest
 
-from corral.api.problems import invalid_value
 from corral.api.training import TRAININGJOBS, TrainingJob
 from corral.kube.errors import Forbidden
+from corral.kube.problems import invalid_value
 from corral.kube.resources import CONFIGMAPS, PODS, Resource
 from corral.runtime.logcontext import current_reconcile
 from corral.runtime.webhooks import (

@@ -16,13 +16,12 @@ from __future__ import annotations
 import asyncio
 import logging
 import shutil
-from collections.abc import Sequence
 from ipaddress import IPv4Network
 from pathlib import Path
 
 import aiohttp
 
-from corral.cluster.node.containers import Container, ContainerSpec, Engine
+from corral.cluster.node.containers import ContainerSpec
 from corral.cluster.node.isolation import Isolation, Mode, Sandbox
 from corral.cluster.node.network import dialing, hosts
 from corral.cluster.node.network.addresses import (
@@ -52,7 +51,6 @@ class PodNetwork:
     def __init__(
         self,
         mode: Mode,
-        engine: Engine,
         manager: Manager,
         *,
         folder: Path,
@@ -68,7 +66,6 @@ class PodNetwork:
 
         Args:
             mode: how far pods are kept apart.
-            engine: runs the agent's containers.
             manager: gives informers, the client and events.
             folder: the agent's own; a folder ``network`` is made in it.
             node: the node's name, the host name of pods that share the machine's network.
@@ -102,7 +99,7 @@ class PodNetwork:
 
     # -- beginning and end -----------------------------------------------------------------------
 
-    async def start(self, adopted: Sequence[Container] = ()) -> None:
+    async def start(self) -> None:
         """Make the network or take over what an earlier agent left.
 
         Raises:

@@ -40,7 +40,7 @@ class Agent:
         self.manager = Manager(client)
         machine = options.pop("machine", folder.parent / "machine")
         self.network = PodNetwork(
-            mode, self.engine, self.manager, folder=folder, node=folder.name, machine=machine,
+            mode, self.manager, folder=folder, node=folder.name, machine=machine,
             **options,
         )  # fmt: skip
         self._run: asyncio.Task[None] | None = None
@@ -48,7 +48,7 @@ class Agent:
 
     async def start(self) -> None:
         self.adopted = await self.engine.adopt()
-        await self.network.start(self.adopted)
+        await self.network.start()
         self._run = asyncio.create_task(self.manager.run())
         await until(lambda: self.manager.ready)
 

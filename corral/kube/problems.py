@@ -1,7 +1,7 @@
 """What is wrong with an object, field by field, in the words of Kubernetes.
 
-The texts are part of the protocol: people's scripts match on them, and the API server says the same
-about the same mistake. `invalid` makes one error of all of them.
+The texts are part of the protocol: people's scripts match on them, and every API server says the
+same about the same mistake. `invalid` makes one error of all of them.
 """
 
 from __future__ import annotations
@@ -20,8 +20,11 @@ __all__ = [
     "forbidden_field",
     "invalid",
     "invalid_value",
+    "not_found_field",
     "not_supported",
+    "qualified",
     "required",
+    "show",
     "too_long",
     "too_many",
     "type_invalid",
@@ -48,12 +51,9 @@ class FieldError:
         return {"reason": self.type, "message": self.body, "field": self.field}
 
 
-def _show(value: Any) -> str:
+def show(value: Any) -> str:
+    """Print a value the way Kubernetes prints bad values: JSON, strings in quotes."""
     return orjson.dumps(value, default=str).decode()
-
-
-def _join(head: str, detail: str) -> str:
-    return f"{head}: {detail}" if detail else head
 
 
 def required(field: str, detail: str = "") -> FieldError:
@@ -61,22 +61,24 @@ def required(field: str, detail: str = "") -> FieldError:
 
 
 def invalid_value(field: str, value: Any, detail: str) -> FieldError:
-    return FieldError("FieldValueInvalid", field, _join(f"Invalid value: {_show(value)}", detail))
+    return FieldError("FieldValueInvalid", field, _join(f"Invalid value: {show(value)}", detail))
 
 
 def type_invalid(field: str, value: Any, detail: str) -> FieldError:
-    body = _join(f"Invalid value: {_show(value)}", detail)
-    return FieldError("FieldValueTypeInvalid", field, body)
+    return FieldError(
+        "FieldValueTypeInvalid", field, _join(f"Invalid value: {show(value)}", detail)
+    )
 
 
 def not_supported(field: str, value: Any, supported: Iterable[str]) -> FieldError:
     listed = ", ".join(f'"{s}"' for s in supported)
-    body = f"Unsupported value: {_show(value)}: supported values: {listed}"
+    detail = f"supported values: {listed}" if listed else ""
+    body = _join(f"Unsupported value: {show(value)}", detail)
     return FieldError("FieldValueNotSupported", field, body)
 
 
 def duplicate(field: str, value: Any) -> FieldError:
-    return FieldError("FieldValueDuplicate", field, f"Duplicate value: {_show(value)}")
+    return FieldError("FieldValueDuplicate", field, f"Duplicate value: {show(value)}")
 
 
 def forbidden_field(field: str, detail: str) -> FieldError:
@@ -85,8 +87,8 @@ def forbidden_field(field: str, detail: str) -> FieldError:
 
 def too_long(field: str, maximum: int) -> FieldError:
     """The value itself is never printed: it is too long for that."""
-    detail = f"Too long: may not be more than {maximum} bytes"
-    return FieldError("FieldValueTooLong", field, detail)
+    detail = f"may not be more than {maximum} bytes"
+    return FieldError("FieldValueTooLong", field, f"Too long: {detail}")
 
 
 def too_many(field: str, actual: int, maximum: int) -> FieldError:
@@ -95,13 +97,27 @@ def too_many(field: str, actual: int, maximum: int) -> FieldError:
     return FieldError("FieldValueTooMany", field, body)
 
 
+def not_found_field(field: str, value: Any) -> FieldError:
+    return FieldError("FieldValueNotFound", field, f"Not found: {show(value)}")
+
+
+def _join(head: str, detail: str) -> str:
+    return f"{head}: {detail}" if detail else head
+
+
+def qualified(name: str, group: str) -> str:
+    """A kind or plural with its group, where it has one."""
+    return f"{name}.{group}" if group else name
+
+
 def invalid(group: str, kind: str, name: str, problems: Sequence[FieldError]) -> Invalid:
     """422 with every problem as a cause."""
-    texts = list(dict.fromkeys(map(str, problems)))
+    texts = list(dict.fromkeys(str(p) for p in problems))
     text = texts[0] if len(texts) == 1 else f"[{', '.join(texts)}]"
-    subject = f"{kind}.{group}" if group else kind
+    message = f'{qualified(kind, group)} "{name}" is invalid'
     details: dict[str, Any] = {"name": name, "group": group, "kind": kind}
-    details = {key: value for key, value in details.items() if value}
+    details = {k: v for k, v in details.items() if v}
     if problems:
+        message += f": {text}"
         details["causes"] = [problem.cause for problem in problems]
-    return Invalid(f'{subject} "{name}" is invalid: {text}', details=details)
+    return Invalid(message, details=details)
