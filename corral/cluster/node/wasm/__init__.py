@@ -11,7 +11,9 @@ other process. Names below are loaded when first used; none of them needs wasmti
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from corral.kube.lazy import lazily
 
 if TYPE_CHECKING:
     from corral.cluster.node.wasm.command import Launch, is_wasm, wasm_command
@@ -23,17 +25,7 @@ _HOMES = {
     "objects": "RUNTIME_CLASS runtime_class",
     "outcomes": "exit_reason",
 }
-_HOME_OF = {name: module for module, names in _HOMES.items() for name in names.split()}
 
 __all__ = ["RUNTIME_CLASS", "Launch", "exit_reason", "is_wasm", "runtime_class", "wasm_command"]
 
-
-def __getattr__(name: str) -> Any:
-    home = _HOME_OF.get(name)
-    if home is None:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    from importlib import import_module
-
-    value = getattr(import_module(f"{__name__}.{home}"), name)
-    globals()[name] = value
-    return value
+__getattr__ = lazily(__name__, _HOMES)
