@@ -285,7 +285,8 @@ async def bind(client: KubeClient, namespace: str, name: str, node: str) -> Obj:
 
 
 async def test_binding_puts_a_pod_on_a_node_once(client: KubeClient, namespace: str) -> None:
-    await client.create(PODS, pod("p"), namespace=namespace)
+    # a name that no scheduler answers to: it would have an opinion of its own about this pod
+    await client.create(PODS, pod("p", schedulerName="nobody"), namespace=namespace)
     answer = await bind(client, namespace, "p", "n1")
     assert answer["kind"] == "Status" and answer["status"] == "Success"
     assert answer["code"] == 201
