@@ -102,7 +102,7 @@ class Agent:
         raise_file_limit()
         self._failed = asyncio.get_running_loop().create_future()
         self._engine = Engine(self._layout.containers)
-        self._engine.warm()
+        self._engine.warm(shared=os.geteuid() == 0 and (self.config.isolation or "root") == "root")
         gpus, capabilities, adopted = await asyncio.gather(
             self._find_gpus(), self._find_capabilities(), self._engine.adopt()
         )

@@ -1,4 +1,4 @@
-"""Containers as process trees, each under a shim that outlives the agent.
+"""Containers as process trees, under shims that outlive the agent.
 
 A container is a folder. ``Engine.start`` writes what to run into it and has a shim forked;
 ``Engine.adopt`` finds what earlier agents started. Guarantees:
@@ -17,7 +17,6 @@ import os
 import shutil
 import signal
 import socket
-import subprocess
 import sys
 import time
 from collections.abc import Mapping, Sequence
@@ -27,6 +26,7 @@ from pathlib import Path
 from typing import Any, Final, Literal
 
 from corral.cluster.node.container_spec import ContainerSpec, Mount
+from corral.cluster.node.nursery import START_TIMEOUT, Nursery, can_share
 from corral.cluster.node.shim.wire import LIMIT
 from corral.cluster.node.streams import ContainerError, Streams
 
@@ -34,11 +34,6 @@ __all__ = ["Container", "ContainerError", "ContainerSpec", "Engine", "Mount", "S
 
 MARKER: Final = "CORRAL_CONTAINER"
 """A variable, the container's folder, by which processes are found whose shim was killed."""
-START_TIMEOUT: Final = 30.0
-_ROOT: Final = str(Path(__file__).resolve().parents[3])
-_BOOT: Final = "import sys; sys.path.insert(0, sys.argv[1]); " + (
-    "from corral.cluster.node.shim.zygote import main; main()"
-)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -59,6 +54,8 @@ class State:
     """The shim did not live to say how it ended."""
     never: bool = False
     """It was not started, and nobody can start it any more."""
+    shared: bool = False
+    """The shim stands by other containers too."""
 
     @classmethod
     def from_dict(cls, value: Mapping[str, Any]) -> State:
@@ -74,7 +71,13 @@ class State:
             error=value.get("error", ""),
             lost=value.get("lost", False),
             never=value.get("never", False),
+            shared=value.get("shared", False),
         )
+
+    @property
+    def root(self) -> int:
+        """The process below which all others of the container are, as far as they have parents."""
+        return self.pid if self.shared else self.shim
 
     @property
     def running(self) -> bool:
@@ -84,16 +87,29 @@ class State:
 class Container:
     """A started container. ``state`` is what was last known; ``wait`` keeps it current."""
 
-    def __init__(self, folder: Path, spec: Mapping[str, Any], state: State) -> None:
+    def __init__(
+        self,
+        folder: Path,
+        spec: Mapping[str, Any],
+        state: State,
+        *,
+        news: int = -1,
+        nursery: Nursery | None = None,
+    ) -> None:
+        """``news`` is a descriptor: its end, or the final state on it, is the container's end."""
         self.folder = folder
         self.id: str = spec["id"]
         self.spec = spec
         self.labels: Mapping[str, str] = spec.get("labels", {})
         self.state = state
         self._ended: asyncio.Future[None] | None = None
-        self._pidfd = -1
+        self._nursery = nursery
+        self._news = news
+        self._heard = b""
         if state.running:
             self._follow()
+        else:
+            self.release()
 
     # -- its end -----------------------------------------------------------------------------
 
@@ -101,15 +117,29 @@ class Container:
         loop = asyncio.get_running_loop()
         self._ended = loop.create_future()
         try:
-            self._pidfd = os.pidfd_open(self.state.shim)
-        except ProcessLookupError:
+            if self._news < 0:
+                self._news = _wait_at(self.folder)
+        except OSError:
             self._over()
             return
-        loop.add_reader(self._pidfd, self._over)
+        loop.add_reader(self._news, self._hear)
 
-    def _over(self) -> None:
+    def _hear(self) -> None:
+        try:
+            data = os.read(self._news, 1 << 16)
+        except BlockingIOError:
+            return
+        except OSError:
+            data = b""
+        self._heard += data
+        if not data:
+            self._over()
+        elif self.state.shared and self._heard.endswith(b"\n"):
+            self._over(State.from_dict(json.loads(self._heard)))
+
+    def _over(self, state: State | None = None) -> None:
         self.release()
-        state = _read_state(self.folder)
+        state = state or _read_state(self.folder)
         if state is None or state.running:
             state = _bury(self.folder, state)
         self.state = state
@@ -118,10 +148,10 @@ class Container:
 
     def release(self) -> None:
         """Stop watching; the container goes on."""
-        if self._pidfd >= 0:
-            asyncio.get_running_loop().remove_reader(self._pidfd)
-            os.close(self._pidfd)
-            self._pidfd = -1
+        if self._news >= 0:
+            asyncio.get_running_loop().remove_reader(self._news)
+            os.close(self._news)
+            self._news = -1
 
     async def wait(self) -> State:
         """Return when nothing of the container runs any more."""
@@ -156,6 +186,12 @@ class Container:
 
     async def signal(self, number: int) -> None:
         """Send a signal to the main process; nothing happens if it has ended."""
+        if (
+            self._nursery is not None
+            and self.state.shared
+            and self._nursery.signal(self.folder, number)
+        ):
+            return
         try:
             streams = await self._ask({"op": "signal", "signal": int(number)})
         except ContainerError:
@@ -174,9 +210,10 @@ class Container:
                 async with asyncio.timeout(2.0):
                     await self.wait()
             except TimeoutError:
-                # a shim that does not answer: without it its main process dies as well
+                # a shim that does not answer: without it its main process dies as well; one of
+                # many containers has not even taken note of an end, so that the number is right
                 with suppress(ProcessLookupError):
-                    os.kill(self.state.shim, signal.SIGKILL)
+                    os.kill(self.state.root, signal.SIGKILL)
         return self.state
 
     def remove(self) -> None:
@@ -191,47 +228,21 @@ class Engine:
 
     def __init__(self, root: Path, *, python: str = sys.executable) -> None:
         self._root = root
-        self._python = python
-        self._zygote: subprocess.Popen[bytes] | None = None
-        self._requests: socket.socket | None = None
+        self._keeper = Nursery(root, python, shared=True)
+        self._forker = Nursery(root, python, shared=False)
         root.mkdir(parents=True, exist_ok=True, mode=0o700)
 
-    def warm(self) -> None:
-        """Have the process that forks shims ready, so that the first container is not late.
+    def warm(self, *, shared: bool = False) -> None:
+        """Have the process that starts containers ready, so that the first is not late.
 
-        There is one of them for each root: that of a dead agent first does what it was told, so
-        that nothing it does comes as a surprise. Raises ContainerError.
+        Raises ContainerError.
         """
-        if self._zygote is not None and self._zygote.poll() is None:
-            return
-        self.close()
-        ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-        with theirs, open(self._root.with_name(f"{self._root.name}.lock"), "wb") as turn:
-            _await_turn(turn.fileno())
-            self._zygote = subprocess.Popen(
-                [self._python, "-S", "-E", "-s", "-B", "-c", _BOOT, _ROOT, str(turn.fileno())],
-                stdin=theirs.fileno(),
-                pass_fds=[turn.fileno()],
-                stdout=subprocess.DEVNULL,
-                cwd="/",
-                # some Pythons are found by their libraries only this way
-                env={
-                    "PATH": os.defpath,
-                    "LC_ALL": "C.UTF-8",
-                    **{k: v for k, v in os.environ.items() if k == "LD_LIBRARY_PATH"},
-                },
-                start_new_session=True,
-            )
-        self._requests = ours
+        (self._keeper if shared else self._forker).warm()
 
     def close(self) -> None:
         """Let go of everything; containers run on."""
-        if self._requests is not None:
-            self._requests.close()
-            self._requests = None
-        if self._zygote is not None:
-            self._zygote.wait()
-            self._zygote = None
+        self._keeper.close()
+        self._forker.close()
 
     async def start(self, spec: ContainerSpec) -> Container:
         """Run a container; its ``state`` says whether it started.
@@ -246,38 +257,11 @@ class Engine:
         content = spec.to_dict()
         content["env"][MARKER] = str(folder)
         (folder / "spec.json").write_bytes(json.dumps(content).encode())
-        state = await self._fork(folder)
-        return Container(folder, content, state)
-
-    async def _fork(self, folder: Path) -> State:
-        told, tell = os.pipe()
-        try:
-            self._send(str(folder), tell)
-        finally:
-            os.close(tell)
-        try:
-            async with asyncio.timeout(START_TIMEOUT):
-                report = await _read_all(told)
-        except TimeoutError:
-            report = b""
-        finally:
-            os.close(told)
-        if not report:
-            state = await _settled(folder)
-            return state if state is not None else _bury(folder, None)
-        return State.from_dict(json.loads(report))
-
-    def _send(self, folder: str, tell: int) -> None:
-        for last in (False, True):
-            self.warm()
-            assert self._requests is not None
-            try:
-                socket.send_fds(self._requests, [folder.encode()], [tell])
-                return
-            except OSError as err:
-                if last:
-                    raise ContainerError(f"no process could be forked: {err}") from err
-                self.close()
+        nursery = self._keeper if can_share(content) else self._forker
+        report, news = await nursery.start(folder)
+        first, _, last = report.partition(b"\n")
+        state = await _started(folder, last.strip() or first)
+        return Container(folder, content, state, news=news, nursery=nursery)
 
     async def adopt(self) -> list[Container]:
         """Every container of earlier agents: those that run, and those that ended meanwhile."""
@@ -296,17 +280,25 @@ class Engine:
         return found
 
 
-def _await_turn(lock: int) -> None:
-    """Take the lock that the process which forks shims holds as long as it lives."""
-    deadline = time.monotonic() + START_TIMEOUT
-    while True:
-        try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            return
-        except BlockingIOError:
-            if time.monotonic() > deadline:
-                raise ContainerError("another agent starts containers here") from None
-            time.sleep(0.002)  # whoever holds it is on its way out
+def _wait_at(folder: Path) -> int:
+    """A connection to the shim of a container that ends with it. Raises OSError."""
+    home = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as connection:
+            connection.connect(f"/proc/self/fd/{home}/control")
+            connection.sendall(b'{"op": "wait"}\n')
+            connection.setblocking(False)
+            return connection.detach()
+    finally:
+        os.close(home)
+
+
+async def _started(folder: Path, report: bytes) -> State:
+    """The state that was reported; where nothing was, the one that is true."""
+    if report:
+        return State.from_dict(json.loads(report))
+    state = await _settled(folder)
+    return state if state is not None else _bury(folder, None)
 
 
 async def _settled(folder: Path) -> State | None:
@@ -409,21 +401,3 @@ def _environ(pid: int) -> bytes:
         return Path(f"/proc/{pid}/environ").read_bytes()
     except OSError:
         return b""  # ended, or not ours
-
-
-async def _read_all(fd: int) -> bytes:
-    """Everything until the other end closes, without blocking the loop."""
-    loop = asyncio.get_running_loop()
-    os.set_blocking(fd, False)
-    data = b""
-    while True:
-        readable = loop.create_future()
-        loop.add_reader(fd, lambda f=readable: f.done() or f.set_result(None))  # type: ignore[misc]
-        try:
-            await readable
-        finally:
-            loop.remove_reader(fd)
-        piece = os.read(fd, 1 << 16)
-        if not piece:
-            return data
-        data += piece

@@ -49,7 +49,7 @@ class AgentAccess:
                     ContainerUsage(
                         c.labels["container"],
                         c.state.started_at / 1e9,
-                        usage_of(c.state.shim, cgroups=c.spec.get("cgroups", ())),
+                        usage_of(c.state.root, cgroups=c.spec.get("cgroups", ())),
                     )
                     for c in running
                 ]

@@ -1,8 +1,8 @@
 """What surrounds the processes of one container: namespaces, mounts, control groups, user.
 
-``enter`` changes the shim itself, before its first child: everything it starts later, commands
-run inside the container included, finds the same surroundings. Control groups and the user are
-for the children alone (``settle``): a limit must never kill the shim.
+A shim of one container goes into its namespaces for good (`Inhabited`); one of many goes there to
+start a process, and comes back (`Visited`). Control groups and the user are for the children alone:
+a limit must never kill the shim.
 """
 
 from __future__ import annotations
@@ -13,9 +13,10 @@ import resource
 import signal
 import socket
 import stat
-from collections.abc import Iterator
-from contextlib import contextmanager
-from typing import Any
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from functools import cache
+from typing import Any, Protocol
 
 from corral.cluster.node.shim import kernel
 
@@ -32,6 +33,80 @@ _KEPT_FLAGS = {
     os.ST_NODIRATIME: kernel.MS_NODIRATIME,
     os.ST_RELATIME: kernel.MS_RELATIME,
 }
+
+
+class Surroundings(Protocol):
+    """How a shim gets into the namespaces of a container."""
+
+    shared: bool
+    """Whether this process stands by other containers too."""
+
+    @contextmanager
+    def made(self, spec: Spec, folder: str) -> Iterator[None]:
+        """Make them, and be there for a while. Raises OSError."""
+        yield
+
+    @contextmanager
+    def entered(self, spec: Spec, pid: int) -> Iterator[None]:
+        """Be where that process of the container is. Raises OSError."""
+        yield
+
+
+class Inhabited:
+    """For a process that stands by one container: it stays there."""
+
+    shared = False
+
+    @contextmanager
+    def made(self, spec: Spec, folder: str) -> Iterator[None]:
+        enter(spec, folder)
+        yield
+
+    @contextmanager
+    def entered(self, spec: Spec, pid: int) -> Iterator[None]:
+        yield
+
+
+class Visited:
+    """For a process that stands by many containers, each with a mount namespace of its own."""
+
+    shared = True
+    kinds = ("net", "uts", "mount")
+
+    def __init__(self) -> None:
+        self._home = {kind: kernel.namespace(kind) for kind in self.kinds}
+
+    @staticmethod
+    def fits(spec: Spec) -> bool:
+        """Whether there is a way back from there: out of a user namespace there is none."""
+        kinds = {*spec.get("unshare", ()), *spec.get("join", {})}
+        return bool(spec.get("argv")) and "mount" in kinds and "user" not in kinds
+
+    @contextmanager
+    def made(self, spec: Spec, folder: str) -> Iterator[None]:
+        _mirrors.clear()
+        try:
+            enter(spec, folder)
+            yield
+        finally:
+            self._return(spec)
+
+    @contextmanager
+    def entered(self, spec: Spec, pid: int) -> Iterator[None]:
+        try:
+            for kind in self._changed(spec):
+                kernel.setns(kernel.namespace_path(kind, pid), kernel.NAMESPACES[kind])
+            yield
+        finally:
+            self._return(spec)
+
+    def _changed(self, spec: Spec) -> list[str]:
+        kinds = {*spec.get("unshare", ()), *spec.get("join", {})}
+        return [kind for kind in self.kinds if kind in kinds]
+
+    def _return(self, spec: Spec) -> None:
+        for kind in self._changed(spec):
+            kernel.setns_fd(self._home[kind], kernel.NAMESPACES[kind])
 
 
 def enter(spec: Spec, folder: str) -> None:
@@ -174,48 +249,85 @@ def _fill(folder: str, shown: int, *, without: re.Pattern[str] | None = None) ->
             continue
         if entry.is_dir(follow_symlinks=False):
             os.mkdir(target)
+        elif _same_device(entry.stat(follow_symlinks=False), target):
+            continue
         else:
             os.close(os.open(target, os.O_CREAT | os.O_WRONLY, 0o600))
         kernel.mount(source, target, flags=kernel.MS_BIND | kernel.MS_REC)
 
 
+def _same_device(found: os.stat_result, target: str) -> bool:
+    """Make a device again, where it is one and we may: cheaper than a mount."""
+    if not (stat.S_ISCHR(found.st_mode) or stat.S_ISBLK(found.st_mode)):
+        return False
+    try:
+        os.mknod(target, found.st_mode, found.st_rdev)
+    except PermissionError:
+        return False
+    os.chmod(target, stat.S_IMODE(found.st_mode))
+    os.chown(target, found.st_uid, found.st_gid)
+    return True
+
+
 # -- for the children --------------------------------------------------------------------------
 
 
-def open_groups(spec: Spec) -> list[int]:
+@contextmanager
+def opened_groups(spec: Spec) -> Iterator[list[int]]:
     """The files through which a process joins its control groups."""
-    return [
-        os.open(f"{path}/cgroup.procs", os.O_WRONLY | os.O_CLOEXEC)
-        for path in spec.get("cgroups", ())
-    ]
+    with ExitStack() as stack:
+        found: list[int] = []
+        for path in spec.get("cgroups", ()):
+            fd = os.open(f"{path}/cgroup.procs", os.O_WRONLY | os.O_CLOEXEC)
+            stack.callback(os.close, fd)
+            found.append(fd)
+        yield found
 
 
-def own_groups(spec: Spec) -> list[int]:
-    """The files through which the shim comes back to where it was, in the same order."""
+@cache
+def _own_group(hierarchy: str) -> int:
+    """The file through which this process comes back to where it was."""
     with open("/proc/self/cgroup") as file:
         mine = [line.rstrip("\n").split(":", 2)[1:] for line in file]
-    found: list[int] = []
-    for path in spec.get("cgroups", ()):
-        hierarchy = os.path.dirname(os.path.dirname(path))
-        known = set(os.path.basename(os.path.realpath(hierarchy)).split(","))
-        home = next((place for names, place in mine if known & set(names.split(","))), "/")
-        if not os.path.isdir(f"{hierarchy}{home}"):
-            home = "/"  # seen from inside a container
-        flags = os.O_WRONLY | os.O_CLOEXEC
-        found.append(os.open(f"{hierarchy}{home.rstrip('/')}/cgroup.procs", flags))
-    return found
+    known = set(os.path.basename(os.path.realpath(hierarchy)).split(","))
+    home = next((place for names, place in mine if known & set(names.split(","))), "/")
+    if not os.path.isdir(f"{hierarchy}{home}"):
+        home = "/"  # seen from inside a container
+    flags = os.O_WRONLY | os.O_CLOEXEC
+    return os.open(f"{hierarchy}{home.rstrip('/')}/cgroup.procs", flags)
+
+
+def know_own_groups(spec: Spec) -> list[int]:
+    """Those in the hierarchies of the container's groups; to be asked for while at home."""
+    return [_own_group(os.path.dirname(os.path.dirname(path))) for path in spec.get("cgroups", ())]
 
 
 @contextmanager
-def joined(groups: list[int], own: list[int]) -> Iterator[None]:
+def joined(spec: Spec, groups: Sequence[int]) -> Iterator[None]:
     """In the container's control groups for a moment, so that what is born there is in them."""
+    own = know_own_groups(spec)
+    limits = resource.getrlimit(resource.RLIMIT_NOFILE)
     try:
+        resource.setrlimit(resource.RLIMIT_NOFILE, _files())
         for fd in groups:
             os.write(fd, b"0")
         yield
     finally:
         for fd in own:
             os.write(fd, b"0")
+        resource.setrlimit(resource.RLIMIT_NOFILE, limits)
+
+
+@cache
+def _files() -> tuple[int, int]:
+    """How many files a container may have open: what this process was given."""
+    return resource.getrlimit(resource.RLIMIT_NOFILE)
+
+
+def prepare_for_many() -> None:
+    """In a shim of many containers, before the first: have as many files open as may be."""
+    hard = _files()[1]
+    resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
 
 
 def prepare() -> None:
@@ -232,8 +344,9 @@ def changes_user(spec: Spec) -> bool:
     return os.geteuid() == 0 and (spec.get("uid") is not None or spec.get("gid") is not None)
 
 
-def settle(spec: Spec, groups: list[int]) -> None:
+def settle(spec: Spec, groups: Sequence[int]) -> None:
     """In a child, before it becomes the program. Raises OSError."""
+    resource.setrlimit(resource.RLIMIT_NOFILE, _files())
     for fd in groups:
         os.write(fd, b"0")
     uid, gid = spec.get("uid"), spec.get("gid")

@@ -56,9 +56,23 @@ def setns(path: str, kind: int) -> None:
     """Enter the namespace behind ``path``."""
     fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
     try:
-        _check(_libc.setns(fd, kind), f"setns {path}")
+        setns_fd(fd, kind)
     finally:
         os.close(fd)
+
+
+def setns_fd(fd: int, kind: int) -> None:
+    _check(_libc.setns(fd, kind), "setns")
+
+
+def namespace_path(kind: str, pid: int | str = "self") -> str:
+    """Where the kernel shows the namespace that a process is in."""
+    return f"/proc/{pid}/ns/{'mnt' if kind == 'mount' else kind}"
+
+
+def namespace(kind: str) -> int:
+    """The namespace this process is in, open."""
+    return os.open(namespace_path(kind), os.O_RDONLY | os.O_CLOEXEC)
 
 
 def mount(source: str, target: str, *, kind: str = "", flags: int = 0, data: str = "") -> None:

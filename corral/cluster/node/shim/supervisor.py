@@ -1,9 +1,12 @@
-"""The shim: starts the container's process, stands by it, and writes down how it ended.
+"""One container: its process is started, stood by, and how it ended is written down.
 
 The folder holds ``spec.json`` (what to run; written by the agent), ``claim`` (created by whoever
-may decide about the container first, and locked by the shim for as long as it lives),
+may decide about the container first, and locked by its supervisor for as long as that lives),
 ``control`` (its socket) and ``state.json``. A spec without ``argv`` is a sandbox: namespaces that
 others join, held until it is told to go.
+
+Whoever asked for the container hears on a pipe, a line of JSON each: that it has started, and how
+it ended; when the pipe closes before that, the supervisor is dead.
 """
 
 from __future__ import annotations
@@ -11,17 +14,16 @@ from __future__ import annotations
 import fcntl
 import json
 import os
-import select
 import signal
 import socket
 import time
-import traceback
-from collections.abc import Callable
 from contextlib import suppress
-from typing import Any
+from typing import Any, Protocol
 
 from corral.cluster.node.shim import confinement, kernel
+from corral.cluster.node.shim.confinement import Surroundings
 from corral.cluster.node.shim.journal import Journal
+from corral.cluster.node.shim.loop import ERROR, READ, WRITE, Loop
 from corral.cluster.node.shim.tasks import StartError, Task, descendants, launch, spawn
 from corral.cluster.node.shim.wire import (
     CHUNK,
@@ -36,25 +38,38 @@ from corral.cluster.node.shim.wire import (
     take_frames,
 )  # fmt: skip
 
-_READ = select.POLLIN | select.POLLHUP | select.POLLERR
+_FAREWELL = 2.0
+"""Seconds that clients have to read what is meant for them after the end."""
 
 
-def supervise(folder: str, ready: int) -> None:
-    """Run the container in ``folder``; report on the descriptor ``ready`` when it has started."""
-    kernel.become_subreaper()
+class Company(Protocol):
+    """What a supervisor needs of the process it is in."""
+
+    loop: Loop
+
+    def born(self, pid: int, supervisor: Supervisor) -> None:
+        """A child of this process belongs to the supervisor: it hears of its end."""
+
+    def relatives(self, supervisor: Supervisor) -> set[int]:
+        """Every living process of the container."""
+
+    def over(self, supervisor: Supervisor) -> None:
+        """Its end has begun: `Supervisor.end` is to be called until it is closed."""
+
+
+def claim(folder: str) -> tuple[int, int] | None:
+    """The folder, open, and the lock that says who decides about it; None if it is another's."""
     try:
         home = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
-        claim = os.open("claim", os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o600, dir_fd=home)
     except OSError:
-        return  # somebody else has decided about it, or the folder is gone
-    fcntl.flock(claim, fcntl.LOCK_EX)
+        return None
     try:
-        Supervisor(folder, home, ready).run()
-    except BaseException:
-        # nobody reads our standard error; the agent reports the container as lost
-        with open(os.open("crash.txt", os.O_CREAT | os.O_WRONLY, 0o600, dir_fd=home), "w") as file:
-            file.write(traceback.format_exc())
-        raise
+        lock = os.open("claim", os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o600, dir_fd=home)
+    except OSError:
+        os.close(home)
+        return None
+    fcntl.flock(lock, fcntl.LOCK_EX)
+    return home, lock
 
 
 class Peer:
@@ -75,154 +90,174 @@ class Peer:
 
 
 class Supervisor:
-    """One container. Everything happens in one loop over one poll object."""
+    """One container. Nothing here waits: all is done when an event says so."""
 
-    def __init__(self, folder: str, home: int, ready: int) -> None:
-        self._folder = folder
-        self._home = home
+    def __init__(
+        self, folder: str, fds: tuple[int, int], ready: int, company: Company, around: Surroundings
+    ) -> None:
+        """``fds`` is what `claim` gave, ``ready`` the pipe on which the container is reported."""
+        self.folder = folder
+        self._home, self._lock = fds
         self._ready = ready
-        with open(os.open("spec.json", os.O_RDONLY, dir_fd=home), "rb") as file:
-            self._spec: dict[str, Any] = json.load(file)
+        self._company = company
+        self._loop = company.loop
+        self._around = around
+        with open(os.open("spec.json", os.O_RDONLY, dir_fd=self._home), "rb") as file:
+            self.spec: dict[str, Any] = json.load(file)
         self._state: dict[str, Any] = {"shim": os.getpid(), "pid": 0}
-        self._poll = select.poll()
-        self._handlers: dict[int, Callable[[int], None]] = {}
+        if around.shared:
+            self._state["shared"] = True
         self._tasks: dict[int, Task] = {}
         self._owner: dict[int, Task] = {}
         self._peers: dict[int, Peer] = {}
         self._main: Task | None = None
         self._journal: Journal | None = None
-        self._groups: list[int] = []
-        self._own_groups: list[int] = []
+        self._listener: socket.socket | None = None
         self._stop = False
+        """The main process is gone, and the rest is going."""
+        self._deadline: float | None = None
+        """Set when the container is over, and only clients are to be seen off."""
+        self.closed = False
+        self._namespace = 0
+        self._condemned: set[int] = set()
+
+    @property
+    def main_pid(self) -> int:
+        return self._main.pid if self._main else 0
 
     # -- from beginning to end ---------------------------------------------------------------
 
-    def run(self) -> None:
+    def start(self) -> None:
+        """Start it and report that; a container that cannot be started is over at once."""
         try:
             self._listen()
             self._start()
         except (StartError, OSError) as err:
             self._fail(str(err))
             return
-        self._report()
-        while not self._stop:
-            self._turn(None)
-        self._finish()
+        self._say(self._state)
 
     def _start(self) -> None:
-        if path := self._spec.get("log"):
-            rotation = {k: v for k, v in self._spec.get("rotation", {}).items() if v}
+        if path := self.spec.get("log"):
+            rotation = {k: v for k, v in self.spec.get("rotation", {}).items() if v}
             self._journal = Journal(path, **rotation)
-        self._groups = confinement.open_groups(self._spec)
-        self._own_groups = confinement.own_groups(self._spec)
-        confinement.prepare()
-        wake, woken = os.pipe()
-        for fd in (wake, woken):
-            os.set_blocking(fd, False)
-        signal.signal(signal.SIGCHLD, lambda *_: None)
-        signal.signal(signal.SIGTERM, lambda *_: self._terminate())
-        signal.set_wakeup_fd(woken, warn_on_full_buffer=False)
-        self._watch(wake, lambda _: self._children(wake))
-        confinement.enter(self._spec, self._folder)
-        self._state["startedAt"] = time.time_ns()
-        if argv := self._spec.get("argv"):
-            tty = self._spec.get("tty", False)
-            self._main = self._spawn(argv, stdin=self._spec.get("stdin", False), tty=tty)
-            self._state["pid"] = self._main.pid
+        argv = self.spec.get("argv")
+        confinement.know_own_groups(self.spec)
+        with self._around.made(self.spec, self.folder):
+            self._namespace = os.stat(kernel.namespace_path("mount")).st_ino
+            self._state["startedAt"] = time.time_ns()
+            if argv:
+                tty = self.spec.get("tty", False)
+                self._main = self._spawn(argv, stdin=self.spec.get("stdin", False), tty=tty)
+                self._state["pid"] = self._main.pid
         self._write_state(phase="running")
 
-    def _report(self) -> None:
+    def _say(self, what: dict[str, Any]) -> None:
         with suppress(OSError):  # the agent may be gone: it will find the state
-            os.write(self._ready, json.dumps(self._state).encode())
-        os.close(self._ready)
+            os.write(self._ready, json.dumps(what).encode() + b"\n")
 
     def _fail(self, why: str) -> None:
         self._state |= {"error": why, "exitCode": 128, "signal": 0, "oomKilled": False}
         self._state.setdefault("startedAt", time.time_ns())
         self._state["finishedAt"] = time.time_ns()
-        self._write_state(phase="exited")
-        self._report()
+        self._begin_end()
+        self._conclude()
+
+    def end(self) -> None:
+        """See that all that is left of the container goes, before anybody hears of its end.
+
+        To be called again until `closed`: orphans are this process's children then, and take their
+        time to die.
+        """
+        if self._deadline is None:
+            relatives = self._company.relatives(self)
+            self._condemned |= relatives
+            for pid in relatives:
+                with suppress(ProcessLookupError):
+                    os.kill(pid, signal.SIGKILL)
+            if relatives:
+                return
+            self._finish()
+        elif not self.closed and (
+            not any(p.outbox for p in self._peers.values()) or time.monotonic() > self._deadline
+        ):
+            self._close()
 
     def _finish(self) -> None:
-        """The main process is gone: so must be everything else, before anybody hears of it."""
-        self._sweep()
         for task in list(self._tasks.values()):
             self._drain(task)
         if self._journal:
             self._journal.close()
+            self._journal = None
         main = self._main
         code = main.code if main and main.code is not None else 0
         self._state |= {
             "exitCode": code,
             "signal": main.signal if main else 0,
-            "oomKilled": code != 0 and confinement.oom_kills(self._spec) > 0,
+            "oomKilled": code != 0 and confinement.oom_kills(self.spec) > 0,
             "finishedAt": time.time_ns(),
         }
+        self._conclude()
+
+    def _conclude(self) -> None:
+        """Who hears of the end finds nobody to talk to any more."""
+        if self._listener is not None:
+            self._loop.forget(self._listener.fileno())
+            self._listener.close()
+            with suppress(OSError):
+                os.unlink("control", dir_fd=self._home)
         self._write_state(phase="exited")
+        self._deadline = time.monotonic() + _FAREWELL
         for peer in list(self._peers.values()):
             ended = peer.task.code if peer.task and peer.task.code is not None else 137
             self._say_exit(peer, {"exitCode": ended})
-        deadline = time.monotonic() + 2.0
-        while any(p.outbox for p in self._peers.values()) and time.monotonic() < deadline:
-            self._turn(100)
-        with suppress(OSError):
-            os.unlink("control", dir_fd=self._home)
+        self._say(self._state)
+        if not any(p.outbox for p in self._peers.values()):
+            self._close()
 
-    def _sweep(self) -> None:
-        """Kill until there is no child left; orphans have become ours."""
-        while True:
-            for pid in descendants(os.getpid()):
-                with suppress(ProcessLookupError):
-                    os.kill(pid, signal.SIGKILL)
-            try:
-                while True:
-                    pid, status = os.waitpid(-1, os.WNOHANG)
-                    if pid == 0:
-                        break
-                    self._gone(pid, status)
-            except ChildProcessError:
-                return
-            self._turn(2)
+    def _close(self) -> None:
+        """Let go of everything; the lock last."""
+        if self._journal:
+            self._journal.close()
+        for peer in list(self._peers.values()):
+            self._loop.forget(peer.fd)
+            peer.connection.close()
+        self._peers.clear()
+        self.closed = True
+        if self._around.shared:  # else they go with the process, which nobody must miss
+            for fd in (self._ready, self._home, self._lock):
+                os.close(fd)
 
-    def _terminate(self) -> None:
-        """SIGTERM to the shim itself: the container ends, for good."""
-        if self._main is None:
+    def terminate(self) -> None:
+        """The container ends, for good."""
+        self.signal(signal.SIGKILL)
+
+    def _begin_end(self) -> None:
+        if not self._stop:
             self._stop = True
-        elif self._main.code is None:
-            os.kill(self._main.pid, signal.SIGKILL)
+            self._company.over(self)
 
-    # -- the loop ----------------------------------------------------------------------------
+    def owns(self, pid: int) -> bool:
+        """Whether a process that came from anywhere is one of this container's."""
+        if pid in self._condemned:
+            return True  # one that is about to be gone is nowhere any more
+        try:
+            if os.stat(kernel.namespace_path("mount", pid)).st_ino == self._namespace:
+                return True
+            with open(f"/proc/{pid}/cgroup") as file:
+                name = f"/{self.spec['id']}"
+                return any(line.rstrip("\n").endswith(name) for line in file)
+        except OSError:
+            return False  # it has ended
 
-    def _turn(self, timeout: int | None) -> None:
-        for fd, event in self._poll.poll(timeout):
-            if handler := self._handlers.get(fd):
-                handler(event)
-
-    def _watch(self, fd: int, handler: Callable[[int], None], events: int = _READ) -> None:
-        self._handlers[fd] = handler
-        self._poll.register(fd, events)
-
-    def _forget(self, fd: int) -> None:
-        if self._handlers.pop(fd, None):
-            self._poll.unregister(fd)
-
-    def _children(self, wake: int) -> None:
-        with suppress(BlockingIOError):
-            os.read(wake, CHUNK)
-        with suppress(ChildProcessError):
-            while True:
-                pid, status = os.waitpid(-1, os.WNOHANG)
-                if pid == 0:
-                    return
-                self._gone(pid, status)
-
-    def _gone(self, pid: int, status: int) -> None:
+    def gone(self, pid: int, status: int) -> None:
+        """One of its processes has ended."""
         task = self._tasks.get(pid)
         if task is None:
-            return  # an orphan that came to us
+            return
         task.ended(status)
         if task is self._main:
-            self._stop = True
+            self._begin_end()
         else:
             self._settle_command(task)
 
@@ -240,23 +275,25 @@ class Supervisor:
     def _spawn(
         self, argv: list[str], *, stdin: bool, tty: bool, request: dict[str, Any] | None = None
     ) -> Task:
-        spec = self._spec | (request or {})
-        env = self._spec.get("env", {}) | ({"TERM": "xterm"} if tty else {})
-        if tty or confinement.changes_user(spec):
-            task = spawn(
-                argv,
-                env,
-                settle=lambda: confinement.settle(spec, self._groups),
-                stdin=stdin,
-                tty=tty,
-            )
-        else:
-            joined = confinement.joined(self._groups, self._own_groups)
-            task = launch(argv, env, cwd=spec.get("cwd") or "/", joined=joined, stdin=stdin)
+        spec = self.spec | (request or {})
+        env = self.spec.get("env", {}) | ({"TERM": "xterm"} if tty else {})
+        with confinement.opened_groups(spec) as groups:
+            if tty or confinement.changes_user(spec):
+                task = spawn(
+                    argv,
+                    env,
+                    settle=lambda: confinement.settle(spec, groups),
+                    stdin=stdin,
+                    tty=tty,
+                )
+            else:
+                joined = confinement.joined(spec, groups)
+                task = launch(argv, env, cwd=spec.get("cwd") or "/", joined=joined, stdin=stdin)
         self._tasks[task.pid] = task
+        self._company.born(task.pid, self)
         for fd in task.outputs:
             self._owner[fd] = task
-            self._watch(fd, lambda _, fd=fd: self._readable(fd))  # type: ignore[misc]
+            self._loop.watch(fd, lambda _, fd=fd: self._readable(fd))  # type: ignore[misc]
         return task
 
     def _readable(self, fd: int) -> None:
@@ -285,7 +322,7 @@ class Supervisor:
                 self._send(peer, frame(number, data))
                 full = full or len(peer.outbox) > LIMIT
         if full and not self._stop:
-            self._poll.modify(fd, 0)  # until the slowest reader has caught up
+            self._loop.change(fd, 0)  # until the slowest reader has caught up
         return not full
 
     def _drain(self, task: Task) -> bool:
@@ -301,7 +338,7 @@ class Supervisor:
         return True
 
     def _close_output(self, task: Task, fd: int) -> None:
-        self._forget(fd)
+        self._loop.forget(fd)
         self._owner.pop(fd, None)
         task.outputs.pop(fd, None)
         if task.tty and task.stdin == fd:
@@ -325,26 +362,25 @@ class Supervisor:
             task.pending.clear()  # it reads no more
             task.closing = True
         if not task.tty:
-            self._forget(task.stdin)
+            self._loop.forget(task.stdin)
             if task.closing:
                 os.close(task.stdin)
                 task.stdin = -1
         else:
-            self._poll.modify(task.stdin, _READ)
+            self._loop.change(task.stdin, READ)
 
     def _await_room(self, task: Task) -> None:
         if task.tty:
             fd = task.stdin
-            self._handlers[fd] = lambda event: self._terminal_event(task, fd, event)
-            self._poll.modify(fd, _READ | select.POLLOUT)
-        elif task.stdin not in self._handlers:
-            events = select.POLLOUT | select.POLLERR
-            self._watch(task.stdin, lambda _: self._fed(task), events)
+            self._loop.watch(fd, lambda event: self._terminal_event(task, fd, event), READ | WRITE)
+        elif task.stdin not in self._loop:
+            events = WRITE | ERROR
+            self._loop.watch(task.stdin, lambda _: self._fed(task), events)
 
     def _terminal_event(self, task: Task, fd: int, event: int) -> None:
-        if event & select.POLLOUT:
+        if event & WRITE:
             self._fed(task)
-        if event & _READ and fd in self._owner:
+        if event & READ and fd in self._owner:
             self._readable(fd)
 
     def _fed(self, task: Task) -> None:
@@ -364,7 +400,8 @@ class Supervisor:
         listener.bind(f"/proc/self/fd/{self._home}/control")
         listener.listen(64)
         listener.setblocking(False)
-        self._watch(listener.fileno(), lambda _: self._accept(listener))
+        self._listener = listener
+        self._loop.watch(listener.fileno(), lambda _: self._accept(listener))
 
     def _accept(self, listener: socket.socket) -> None:
         with suppress(OSError):
@@ -372,12 +409,12 @@ class Supervisor:
             connection.setblocking(False)
             peer = Peer(connection)
             self._peers[peer.fd] = peer
-            self._watch(peer.fd, lambda event: self._peer_event(peer, event))
+            self._loop.watch(peer.fd, lambda event: self._peer_event(peer, event))
 
     def _peer_event(self, peer: Peer, event: int) -> None:
-        if event & select.POLLOUT:
+        if event & WRITE:
             self._flush(peer)
-        if peer.fd not in self._peers or not event & _READ:
+        if peer.fd not in self._peers or not event & READ:
             return
         try:
             data = peer.connection.recv(CHUNK)
@@ -407,11 +444,10 @@ class Supervisor:
         main = self._main
         match request["op"]:
             case "signal":
-                if main and main.code is None:
-                    os.kill(main.pid, request["signal"])
-                elif main is None:
-                    self._stop = True
+                self.signal(request["signal"])
                 self._say_exit(peer, {"exitCode": 0})
+            case "wait":
+                return  # it hears of the end, as everybody
             case "attach" if main is not None:
                 peer.task, peer.feeds = main, request.get("stdin", False)
             case "exec" if not self._stop:
@@ -419,11 +455,19 @@ class Supervisor:
             case _:
                 self._say_exit(peer, {"error": "the container is not running"})
 
+    def signal(self, number: int) -> None:
+        """Send a signal to the main process; a sandbox ends with any."""
+        if self._main is None:
+            self._begin_end()
+        elif self._main.code is None:
+            os.kill(self._main.pid, number)
+
     def _exec(self, peer: Peer, request: dict[str, Any]) -> None:
         stdin, tty = request.get("stdin", False), request.get("tty", False)
         extra = {key: request[key] for key in ("cwd",) if request.get(key)}
         try:
-            peer.task = self._spawn(request["argv"], stdin=stdin, tty=tty, request=extra)
+            with self._around.entered(self.spec, self.main_pid):
+                peer.task = self._spawn(request["argv"], stdin=stdin, tty=tty, request=extra)
         except (StartError, OSError) as err:
             self._say_exit(peer, {"error": str(err)})
             return
@@ -435,7 +479,7 @@ class Supervisor:
                 task.resize(*SIZE.unpack(data))
             elif number == STDIN and peer.feeds and not task.closing:
                 task.pending += data
-                task.closing = not data and (peer.mine or self._spec.get("stdinOnce", False))
+                task.closing = not data and (peer.mine or self.spec.get("stdinOnce", False))
                 self._feed(task)
         self._interest(peer)
 
@@ -443,8 +487,8 @@ class Supervisor:
         if peer.fd not in self._peers:
             return
         full = peer.task is not None and len(peer.task.pending) > LIMIT
-        events = (0 if full else _READ) | (select.POLLOUT if peer.outbox else 0)
-        self._poll.modify(peer.fd, events)
+        events = (0 if full else READ) | (WRITE if peer.outbox else 0)
+        self._loop.change(peer.fd, events)
 
     def _send(self, peer: Peer, data: bytes) -> None:
         peer.outbox += data
@@ -464,8 +508,8 @@ class Supervisor:
         task = peer.task
         if task and len(peer.outbox) <= LIMIT // 2:
             for fd in task.outputs:
-                if fd in self._handlers and not (task.tty and task.pending):
-                    self._poll.modify(fd, _READ)
+                if fd in self._loop and not (task.tty and task.pending):
+                    self._loop.change(fd, READ)
         if peer.leaving and not peer.outbox:
             with suppress(OSError):
                 peer.connection.shutdown(socket.SHUT_WR)
@@ -478,7 +522,7 @@ class Supervisor:
 
     def _drop(self, peer: Peer) -> None:
         """The client left: what was started for it goes too."""
-        self._forget(peer.fd)
+        self._loop.forget(peer.fd)
         self._peers.pop(peer.fd, None)
         peer.connection.close()
         task = peer.task
@@ -488,7 +532,7 @@ class Supervisor:
             for pid in {task.pid, *descendants(task.pid)}:
                 with suppress(ProcessLookupError):
                     os.kill(pid, signal.SIGKILL)
-        elif peer.feeds and self._spec.get("stdinOnce", False) and not task.closing:
+        elif peer.feeds and self.spec.get("stdinOnce", False) and not task.closing:
             task.closing = True
             self._feed(task)
 

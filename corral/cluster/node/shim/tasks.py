@@ -108,6 +108,7 @@ def launch(
                 stdout=theirs[1],
                 stderr=theirs[2],
                 start_new_session=True,
+                close_fds=False,  # none of ours can be inherited, and there may be thousands
             )
     except (OSError, ValueError) as err:
         for fd in {task.stdin, *task.outputs} - {-1}:

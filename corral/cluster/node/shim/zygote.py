@@ -1,8 +1,9 @@
-"""A process that has everything imported and forks one shim for each request.
+"""A process that has everything imported and starts containers, when it is asked to.
 
-Started by the agent with a socket as its standard input and a locked file, which it keeps open.
-It ends when the agent's end closes. Its shims do not: each has a session of its own and no file of
-the agent's.
+Started by the agent with a socket as its standard input and a locked file, which it keeps open as
+long as it may start something. Containers with a mount namespace of their own it stands by itself;
+for any other it forks a shim, which has a session of its own and no file of the agent's. When the
+agent's end closes it starts nothing more, and ends with its last container.
 """
 
 from __future__ import annotations
@@ -13,20 +14,28 @@ import signal
 import socket
 import sys
 
-from corral.cluster.node.shim import supervisor
+from corral.cluster.node.shim.company import Keeper, alone
 
 
 def main() -> None:
     """Serve requests: one message = a folder, with the pipe on which the shim reports."""
     requests = socket.socket(fileno=os.dup(0))
     turn = int(sys.argv[2])  # locked as long as one of us has it open
+    os.set_inheritable(turn, False)
     nothing = os.open(os.devnull, os.O_RDWR)
     for number in (0, 1):
         os.dup2(nothing, number)
-    signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # nobody has to wait for a shim
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the agent
     gc.disable()
     gc.freeze()
+    if sys.argv[3:] == ["keep"]:
+        Keeper(requests, lambda: os.close(turn)).run()
+    else:
+        _fork(requests, turn, nothing)
+
+
+def _fork(requests: socket.socket, turn: int, nothing: int) -> None:
+    signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # nobody has to wait for a shim
     while True:
         message, fds, _, _ = socket.recv_fds(requests, 1 << 16, 4)
         if not message:
@@ -42,7 +51,7 @@ def main() -> None:
             try:
                 os.setsid()
                 signal.signal(signal.SIGCHLD, signal.SIG_DFL)
-                supervisor.supervise(message.decode(), fds[0])
+                alone(message.decode(), fds[0])
                 status = 0
             finally:
                 os._exit(status)

@@ -32,8 +32,22 @@ async def engine(tmp_path: Path) -> AsyncIterator[Engine]:
     engine.close()
 
 
+@pytest.fixture(
+    params=[
+        "own",
+        pytest.param(
+            "shared",
+            marks=pytest.mark.skipif(os.geteuid() != 0, reason="others have no mounts to share by"),
+        ),
+    ]
+)
+def shim(request: pytest.FixtureRequest) -> str:
+    """Whether a container has a shim of its own, or shares it with all others."""
+    return str(request.param)
+
+
 @pytest.fixture
-def spec(tmp_path: Path) -> Callable[..., ContainerSpec]:
+def spec(tmp_path: Path, shim: str) -> Callable[..., ContainerSpec]:
     """A spec that runs Python code, or the given argv."""
     numbers = itertools.count()
 
@@ -41,6 +55,8 @@ def spec(tmp_path: Path) -> Callable[..., ContainerSpec]:
         argv = more.pop("argv", [sys.executable, "-S", "-E", "-c", code])
         name = more.pop("id", f"c{next(numbers)}")
         env = ENV | more.pop("env", {})
+        if shim == "shared" and not more.get("join") and argv:
+            more["unshare"] = sorted({"mount", *more.get("unshare", ())})
         more.setdefault("log", str(tmp_path / "logs" / f"{name}.log"))
         return ContainerSpec(id=name, argv=argv, env=env, **more)
 

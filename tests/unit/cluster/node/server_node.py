@@ -108,7 +108,7 @@ class HandPods:
         found: list[PodUsage] = []
         for (namespace, name), pod in self._pods.items():
             containers = [
-                ContainerUsage(spec["name"], one.state.started_at / 1e9, usage_of(one.state.shim))
+                ContainerUsage(spec["name"], one.state.started_at / 1e9, usage_of(one.state.root))
                 for spec in pod["spec"]["containers"]
                 for one in self.attempts.get(f"{name}/{spec['name']}", [])[-1:]
                 if one.state.running

@@ -11,7 +11,13 @@ from typing import Any
 
 import pytest
 
-from corral.cluster.node.containers import Container, ContainerError, ContainerSpec, Engine
+from corral.cluster.node.containers import (
+    Container,
+    ContainerError,
+    ContainerSpec,
+    Engine,
+    _started,
+)
 from tests.unit.cluster.node.node_waiting import until
 
 Run = Callable[..., Any]
@@ -319,7 +325,8 @@ async def test_no_orphan_survives(run: Run, ends: bool) -> None:
     assert state.exit_code == (0 if ends else 137)
     daemons = [int(text.split()[1]) for _, _, text in texts(container) if "daemon" in text]
     assert not [pid for pid in daemons if alive(pid)]
-    assert not alive(state.shim)
+    if not state.shared:
+        await until(lambda: not alive(state.shim))
 
 
 # -- agents that die -------------------------------------------------------------------------------
@@ -332,7 +339,7 @@ async def main():
     for name, code in (("long", sys.argv[2]), ("short", "raise SystemExit(5)")):
         c = await engine.start(ContainerSpec(id=name, argv=[sys.executable, "-S", "-c", code],
             log=sys.argv[1] + f"/../{name}.log", labels={"pod": "p"}))
-    print(engine._zygote.pid, flush=True)
+    print(engine._forker.process.pid, flush=True)
     os.kill(os.getpid(), 9)
 asyncio.run(main())
 """
@@ -369,7 +376,10 @@ async def test_what_was_never_started(engine: Engine, spec: Callable[..., Contai
     assert (container.state.phase, container.state.exit_code) == ("exited", 128)
     assert "before the container was started" in container.state.error
     # a shim that comes too late finds the container decided
-    state = await engine._fork(folder)
+    report, news = await engine._forker.start(folder)
+    os.close(news)
+    assert report == b""
+    state = await _started(folder, report)
     assert "before the container was started" in state.error
     assert not (engine._root / "empty").exists()
 
@@ -386,13 +396,19 @@ async def test_shim_killed(run: Run) -> None:
     assert again.state.lost
 
 
-async def test_forker_killed(engine: Engine, run: Run) -> None:
+async def test_forker_killed(engine: Engine, run: Run, shim: str) -> None:
     first = await run(WAIT)
-    assert engine._zygote is not None
-    os.kill(engine._zygote.pid, signal.SIGKILL)
-    engine._zygote.wait()
+    process = (engine._keeper if shim == "shared" else engine._forker).process
+    assert process is not None
+    os.kill(process.pid, signal.SIGKILL)
+    process.wait()
     second = await run(WAIT)
-    assert first.state.running and second.state.running
+    assert second.state.running
+    if shim == "shared":  # it stood by the first one
+        state = await first.wait()
+        assert state.lost and not alive(state.pid or first.state.pid)
+    else:
+        assert first.state.running
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root may start processes as somebody else")

@@ -311,7 +311,7 @@ async def test_group_usage_and_leftovers(control: Groups, run: Callable[..., Any
         streams = await container.attach()
         await streams.read()
         await streams.close()
-        usage = usage_of(container.state.shim, cgroups=paths)
+        usage = usage_of(container.state.root, cgroups=paths)
         assert usage.cpu_seconds > 0 and usage.memory_bytes > 40 << 20
         assert not (await container.kill()).oom_killed
     finally:
