@@ -40,7 +40,9 @@ class ReplicaCounts(Model):
     succeeded: Int32 = 0
     failed: Int32 = 0
     restarts: Int32 = 0
-    """Restarts of the job so far."""
+    """Failures that were answered with a restart; these count against the backoffLimit."""
+    disruptions: Int32 = 0
+    """Restarts in a row because pods were lost with their node; these do not."""
 
 
 class Progress(Model):
@@ -100,8 +102,22 @@ class TrainingJobStatus(Model):
     """The generation of the spec that this status is about."""
     start_time: Timestamp | None = None
     completion_time: Timestamp | None = None
+    next_attempt_time: Timestamp | None = None
+    """No pods are made before this time: the delay of a restart."""
+    suspended_seconds: Int64 | None = None
+    """How long the job has been suspended since it started, when it was resumed last."""
     selector: str | None = None
     """Selects the pods of the job; for the scale subresource."""
+    attempt: Int32 | None = None
+    """The number of the present set of pods: goes up with every restart, resize and resume."""
+    world_size: Int32 | None = None
+    """How many replicas the present attempt has."""
+    replica_attempts: dict[str, Int32] | None = None
+    """By index: the attempts of replicas that were started anew alone; higher than attempt."""
+    launched_attempt: Int32 | None = None
+    """The highest attempt number for which all pods have been seen."""
+    completed_replicas: str | None = None
+    """The indexes of replicas of the present attempt that have succeeded, such as 0-2,5."""
     replicas: ReplicaCounts | None = Field(default=None)
     progress: Progress | None = None
     checkpoint: CheckpointSummary | None = None

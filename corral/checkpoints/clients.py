@@ -30,17 +30,21 @@ def s3_client(
     if location.endpoint:
         config["endpoint"] = location.endpoint
         config["virtual_hosted_style_request"] = False
-    keys = {
-        "access_key_id": credentials.get("AWS_ACCESS_KEY_ID"),
-        "secret_access_key": credentials.get("AWS_SECRET_ACCESS_KEY"),
-        "session_token": credentials.get("AWS_SESSION_TOKEN"),
+    access = credentials.get("AWS_ACCESS_KEY_ID")
+    secret = credentials.get("AWS_SECRET_ACCESS_KEY")
+    # As a provider: to keys in the configuration the client adds a session token of its process.
+    given: Any = {
+        "access_key_id": access,
+        "secret_access_key": secret,
+        "token": credentials.get("AWS_SESSION_TOKEN") or None,
+        "expires_at": None,
     }
-    config.update({name: value for name, value in keys.items() if value})
     return S3Store(
         location.bucket,
         config=config,  # type: ignore[arg-type]  # a TypedDict that is filled step by step
         client_options=_options(location),  # type: ignore[arg-type]
         retry_config=retry,  # type: ignore[arg-type]
+        credential_provider=(lambda: given) if access and secret else None,
     )
 
 
@@ -67,8 +71,10 @@ def azure_client(
     config: dict[str, Any] = {"account_name": _account(location, credentials)}
     if location.endpoint:
         config["endpoint"] = location.endpoint
+    key = credentials.get("AZURE_STORAGE_ACCOUNT_KEY")
+    # As a provider: keys in the environment of the process must not win over what is given.
+    given: Any = {"access_key": key, "expires_at": None}
     keys = {
-        "account_key": credentials.get("AZURE_STORAGE_ACCOUNT_KEY"),
         "sas_key": credentials.get("AZURE_STORAGE_SAS_TOKEN"),
         "client_id": credentials.get("AZURE_CLIENT_ID"),
         "client_secret": credentials.get("AZURE_CLIENT_SECRET"),
@@ -81,6 +87,7 @@ def azure_client(
         config=config,  # type: ignore[arg-type]
         client_options=_options(location),  # type: ignore[arg-type]
         retry_config=retry,  # type: ignore[arg-type]
+        credential_provider=(lambda: given) if key else None,
     )
 
 

@@ -133,15 +133,23 @@ class LocalStore:
         """Removes temporary files that are older than that time."""
         count = 0
         for folder, _, names in os.walk(self._inside(prefix) if prefix else self.root):
-            for name in names:
-                if name.startswith(_TEMPORARY):
-                    target = Path(folder, name)
-                    with contextlib.suppress(FileNotFoundError):
-                        if target.stat(follow_symlinks=False).st_mtime < before:
-                            target.unlink()
-                            count += 1
-            self._prune(Path(folder))
+            with contextlib.suppress(FileNotFoundError):
+                # Taken first, since deleting renews it. A young folder may just be about to be
+                # filled.
+                young = os.stat(folder).st_mtime >= before
+                for name in names:
+                    if name.startswith(_TEMPORARY):
+                        count += self._sweep_file(Path(folder, name), before)
+                if not young:
+                    self._prune(Path(folder))
         return count
+
+    def _sweep_file(self, target: Path, before: float) -> int:
+        with contextlib.suppress(FileNotFoundError):
+            if target.stat(follow_symlinks=False).st_mtime < before:
+                target.unlink()
+                return 1
+        return 0
 
     def _inside(self, path: str) -> Path:
         target = self.root / check_relative(path)

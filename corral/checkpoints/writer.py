@@ -103,6 +103,17 @@ class CheckpointWriter:
             }
         )
 
+    def stored_path(self, path: str) -> str:
+        """Where a file of this writer lies within the checkpoint's folder."""
+        return check_data_path(join(self._folder, path) if self._folder else path)
+
+    def adopt(self, path: str, *, size: int, sha256: str, part_size: int | None = None) -> None:
+        """Counts in a file that was stored at its `stored_path` by other means: a signed URL."""
+        stored = self._reserve(path)
+        shard = self._shard.index if self._shard else None
+        with self._lock:
+            self._files[stored] = FileEntry(stored, size, sha256, part_size, shard)
+
     def commit(self, *, metrics: Mapping[str, float | None] | None = None) -> Manifest | None:
         """Makes the checkpoint visible, all of it at once.
 
@@ -145,7 +156,7 @@ class CheckpointWriter:
         return self.add(path, source())
 
     def _reserve(self, path: str) -> str:
-        stored = check_data_path(join(self._folder, path) if self._folder else path)
+        stored = self.stored_path(path)
         with self._lock:
             if stored in self._files:
                 raise InvalidPath(f"{path} was added already")

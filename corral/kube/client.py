@@ -11,7 +11,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from types import TracebackType
-from typing import Any, Literal
+from typing import Any, Literal, Self
 
 import orjson
 
@@ -69,7 +69,7 @@ class KubeClient(PodMethods):
         """A client for the cluster that `load_config` finds."""
         return cls(load_config(path, context), settings=settings, on_warning=on_warning)
 
-    async def __aenter__(self) -> KubeClient:
+    async def __aenter__(self) -> Self:
         return self
 
     async def __aexit__(

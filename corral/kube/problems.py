@@ -6,6 +6,7 @@ same about the same mistake. `invalid` makes one error of all of them.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -53,7 +54,10 @@ class FieldError:
 
 def show(value: Any) -> str:
     """Print a value the way Kubernetes prints bad values: JSON, strings in quotes."""
-    return orjson.dumps(value, default=str).decode()
+    try:
+        return orjson.dumps(value, default=str).decode()
+    except TypeError:  # numbers beyond 64 bits, texts that are no Unicode
+        return json.dumps(value, default=str)
 
 
 def required(field: str, detail: str = "") -> FieldError:

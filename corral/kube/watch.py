@@ -12,8 +12,8 @@ from __future__ import annotations
 import asyncio
 import random
 import time
-from collections.abc import AsyncGenerator, Awaitable, Callable
-from contextlib import aclosing
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable
+from contextlib import aclosing, asynccontextmanager
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
@@ -98,7 +98,7 @@ async def watch_events(
         accept=request.accept,
         idle_timeout=request.idle_timeout,
     )
-    async with response:
+    async with _cut_when_left(response):
         pieces: list[bytes] = []
         while True:
             try:
@@ -118,6 +118,18 @@ async def watch_events(
             for line in lines:
                 if line:
                     yield _decode(line)
+
+
+@asynccontextmanager
+async def _cut_when_left(response: aiohttp.ClientResponse) -> AsyncIterator[None]:
+    """Closes it; before its end without a farewell, which would go on behind our back."""
+    async with response:
+        try:
+            yield
+        finally:
+            connection = response.connection
+            if connection is not None and connection.transport is not None:
+                connection.transport.abort()
 
 
 _loads = orjson.loads
