@@ -21,8 +21,17 @@ if TYPE_CHECKING:
     from corral.cluster.node.images import ImageMap
     from corral.cluster.node.isolation import Mode
     from corral.cluster.node.resources import Gpu
+    from corral.cluster.up.cluster import Addition
+    from corral.cluster.up.folder import DataFolder
+    from corral.cluster.up.supervisor import Ready
 
 DEFAULT_DIR = Path("~/.corral")
+_OPERATOR_MODULES = (
+    "corral.operator.local",
+    "corral.controllers.trainingjob.reconciler",
+    "corral.controllers.trainingjob.checkpoints",
+    "corral.controllers.trainingjob.webhooks",
+)
 
 
 class Isolation(StrEnum):
@@ -69,6 +78,7 @@ def up(
     gpus: Gpus = "auto",
     max_pods: MaxPods = 250,
     token_file: Tokens = None,
+    operator: Annotated[bool, typer.Option(help="Run the operator of our kinds too.")] = True,
     verbose: Verbose = False,
 ) -> None:
     """Run a whole cluster on this machine, until Ctrl-C or `corral down`."""
@@ -87,6 +97,7 @@ def up(
         gpus=_gpus(gpus),
         max_pods=max_pods,
         token_file=token_file,
+        additions=[_operator()] if operator else [],
         verbose=verbose,
     )
     tell = _detach(settings.folder) if detach else _foreground
@@ -95,6 +106,18 @@ def up(
     except (FolderError, PartFailed) as err:
         tell(f"corral: {err}", 1)
         raise typer.Exit(1) from err
+
+
+def _operator() -> Addition:
+    """The operator as a part of a cluster."""
+    from corral.cluster.up.cluster import Addition
+
+    async def run(folder: DataFolder, ready: Ready) -> None:
+        from corral.operator.local import run_part
+
+        await run_part(folder.kubeconfig, folder.credentials("operator"), folder.checkpoints, ready)
+
+    return Addition("operator", "corral:operator", run, _OPERATOR_MODULES)
 
 
 def _ready_line(kubeconfig: Path) -> str:

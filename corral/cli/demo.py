@@ -221,6 +221,13 @@ async def _service(client: KubeClient, say: Callable[[str], None]) -> str:
     return said.decode().strip()
 
 
+async def _training(client: KubeClient, say: Callable[[str], None]) -> str:
+    """Replicas that train together, and go on after one of them was killed."""
+    from corral.cli.demo_training import train
+
+    return await train(client, SPACE, say)
+
+
 def _quiet(run: Callable[[KubeClient], Awaitable[str]]) -> Run:
     """A step that has nothing to say on its way."""
     return lambda client, say: run(client)
@@ -229,6 +236,7 @@ def _quiet(run: Callable[[KubeClient], Awaitable[str]]) -> Run:
 STEPS = (
     Step("a job", _job),
     Step("services and names", _service),
+    Step("a training job", _training),
     Step("custom resources", _quiet(_definition)),
     Step("defaults and rules", _quiet(_validation)),
     Step("server-side apply", _quiet(_ownership)),

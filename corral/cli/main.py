@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 
 import corral
-from corral.cli import checkpoints, cluster
+from corral.cli import checkpoints, cluster, operator
 from corral.cli.output import Format, Output, show_documents
 
 app = typer.Typer(
@@ -27,6 +27,9 @@ for command in (
     cluster.workloads,
     cluster.scheduler,
     cluster.node,
+    operator.operator,
+    operator.install,
+    operator.uninstall,
 ):
     app.command()(command)
 

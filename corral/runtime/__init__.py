@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     )
     from corral.runtime.correlation import CorrelationSettings, EventCorrelator
     from corral.runtime.election import Election, ElectionSettings, LeaseRecord
-    from corral.runtime.endpoints import health_app
+    from corral.runtime.endpoints import Probe, health_app, serving
     from corral.runtime.finalizers import (
         add_finalizer,
         has_finalizer,
@@ -70,10 +70,20 @@ if TYPE_CHECKING:
         RateLimiter,
         default_limiter,
     )
-    from corral.runtime.logcontext import ReconcileContext, ReconcileFields, current_reconcile
+    from corral.runtime.logcontext import (
+        JsonFormatter,
+        LogFormat,
+        ReconcileContext,
+        ReconcileFields,
+        TextFormatter,
+        configure_logging,
+        current_reconcile,
+        reconciling,
+    )
     from corral.runtime.manager import Manager, ManagerSettings
     from corral.runtime.metering import MeteredClient
     from corral.runtime.metrics import RuntimeMetrics
+    from corral.runtime.operator import Operator, OperatorSettings, Served
     from corral.runtime.owners import (
         CONTROLLER_UID_INDEX,
         UID_INDEX,
@@ -103,7 +113,7 @@ _HOMES = {
     "controller": "CacheSyncTimeout Controller Reconciler Result TerminalError",
     "correlation": "CorrelationSettings EventCorrelator",
     "election": "Election ElectionSettings LeaseRecord",
-    "endpoints": "health_app",
+    "endpoints": "Probe health_app serving",
     "finalizers": "add_finalizer has_finalizer is_being_deleted remove_finalizer",
     "handlers": (
         "Mapper all_of any_of generation_changed mapped metadata_changed owner_by_uid "
@@ -115,10 +125,14 @@ _HOMES = {
     ),
     "leader": "LeaderElector LeadershipLost",
     "limiters": "BucketLimiter ExponentialLimiter MaxLimiter RateLimiter default_limiter",
-    "logcontext": "ReconcileContext ReconcileFields current_reconcile",
+    "logcontext": (
+        "JsonFormatter LogFormat ReconcileContext ReconcileFields TextFormatter "
+        "configure_logging current_reconcile reconciling"
+    ),
     "manager": "Manager ManagerSettings",
     "metering": "MeteredClient",
     "metrics": "RuntimeMetrics",
+    "operator": "Operator OperatorSettings Served",
     "owners": (
         "CONTROLLER_UID_INDEX UID_INDEX AlreadyOwned OwnershipError controller_of "
         "index_by_controller_uid index_by_uid is_controlled_by owner_reference "
@@ -152,16 +166,21 @@ __all__ = [
     "Handler",
     "IndexFunction",
     "Informer",
+    "JsonFormatter",
     "LeaderElector",
     "LeadershipLost",
     "LeaseRecord",
+    "LogFormat",
     "Manager",
     "ManagerSettings",
     "Mapper",
     "MaxLimiter",
     "MeteredClient",
     "NotYetConsistent",
+    "Operator",
+    "OperatorSettings",
     "OwnershipError",
+    "Probe",
     "QueueShutDown",
     "RateLimiter",
     "ReconcileContext",
@@ -171,13 +190,16 @@ __all__ = [
     "Result",
     "RuntimeMetrics",
     "Scope",
+    "Served",
     "Store",
     "TerminalError",
+    "TextFormatter",
     "WorkQueue",
     "add_finalizer",
     "all_of",
     "any_of",
     "compare_versions",
+    "configure_logging",
     "controller_of",
     "current_reconcile",
     "default_limiter",
@@ -202,9 +224,11 @@ __all__ = [
     "owner_by_uid",
     "owner_of",
     "owner_reference",
+    "reconciling",
     "remove_condition",
     "remove_finalizer",
     "same_object",
+    "serving",
     "set_condition",
     "set_controller",
     "set_owner",

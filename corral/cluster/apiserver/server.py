@@ -228,7 +228,12 @@ class ApiServer:
         return kind.version.openapi if isinstance(kind, CustomKind) else None
 
     def _node_uses(self, node: str, resource: str, namespace: str, name: str) -> bool:
-        """A pod on the node refers to the object."""
+        """A pod on the node refers to the object; to a volume through its claim."""
+        if resource == "persistentvolumes":
+            volume = self.lookup(resource, "", name) or {}
+            claim = (volume.get("spec") or {}).get("claimRef") or {}
+            resource = "persistentvolumeclaims"
+            namespace, name = claim.get("namespace", ""), claim.get("name", "")
         keys = self._pods_of_node.get(node, {})
         if resource == "pods":
             return f"{namespace}/{name}" in keys

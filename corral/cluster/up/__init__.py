@@ -6,5 +6,6 @@
 * :mod:`parts` is what each part does in its own process;
 * :mod:`objects` are the objects such a cluster begins with.
 
-The parts know each other through the API alone: each could be a real one.
+The parts know each other through the API alone: each could be a real one. Whoever starts a cluster
+may add parts of its own (:class:`cluster.Addition`); the operator is one.
 """

@@ -1,7 +1,7 @@
 """``corral up`` and ``corral down``: the parts of a cluster, started and stopped in order.
 
-Stop: first those who would react to pods that end (controllers, scheduler), then the nodes with
-their pods, last the API server.
+Stop: first those who would react to pods that end (additions, controllers, scheduler), then the
+nodes with their pods, last the API server.
 """
 
 from __future__ import annotations
@@ -9,17 +9,17 @@ from __future__ import annotations
 import os
 import select
 import signal
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Coroutine, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from corral.cluster.up import parts
 from corral.cluster.up.folder import DataFolder
-from corral.cluster.up.supervisor import Part, Supervisor
+from corral.cluster.up.supervisor import Part, Ready, Supervisor
 
 if TYPE_CHECKING:
     from corral.cluster.node.agent import AgentConfig
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from corral.cluster.node.isolation import Mode
     from corral.cluster.node.resources import Gpu
 
-__all__ = ["NotStopped", "Settings", "down", "up"]
+__all__ = ["Addition", "NotStopped", "Settings", "down", "up"]
 
 _LOADED: Final = (
     "corral.kube",
@@ -42,6 +42,19 @@ _LOADED: Final = (
 
 class NotStopped(Exception):
     """The cluster did not stop in time."""
+
+
+@dataclass(frozen=True, slots=True)
+class Addition:
+    """A part that is not the cluster's own: a client of the API with a certificate of its own."""
+
+    name: str
+    """Of its log and its credentials."""
+    user: str
+    run: Callable[[DataFolder, Ready], Coroutine[Any, Any, None]]
+    """Serve until SIGTERM."""
+    modules: tuple[str, ...] = ()
+    """Loaded while the API server starts."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -59,6 +72,7 @@ class Settings:
     max_pods: int = 250
     """On each node."""
     token_file: Path | None = None
+    additions: Sequence[Addition] = ()
     verbose: bool = False
 
     @property
@@ -75,11 +89,11 @@ def up(settings: Settings, *, ready: Callable[[Path], None], say: Callable[[str]
     lock = folder.take()
     with Supervisor(say=say, verbose=settings.verbose, keep=(lock,)) as supervisor:
         server = _server(settings)
-        supervisor.start([server], meanwhile=_load)
-        controllers = _controllers(folder)
+        supervisor.start([server], meanwhile=partial(_load, settings.additions))
+        controllers = [*_additions(settings), *_controllers(folder)]
         nodes = _nodes(settings)
         if not supervisor.signals:
-            supervisor.start([*nodes, *controllers])
+            supervisor.start([*controllers, *nodes])
         if not supervisor.signals:
             ready(folder.kubeconfig)
             supervisor.watch()
@@ -87,8 +101,8 @@ def up(settings: Settings, *, ready: Callable[[Path], None], say: Callable[[str]
             supervisor.stop(wave)
 
 
-def _load() -> None:
-    for name in _LOADED:
+def _load(additions: Sequence[Addition]) -> None:
+    for name in (*_LOADED, *(module for addition in additions for module in addition.modules)):
         import_module(name)
     from corral.cluster.workloads.manager import CONTROLLERS
 
@@ -103,6 +117,7 @@ def _server(settings: Settings) -> Part:
         settings.port,
         settings.node_names,
         settings.token_file,
+        users={addition.name: addition.user for addition in settings.additions},
     )
     run = partial(parts.apiserver, listen)
     return Part("API server", run, settings.folder.log("apiserver"))
@@ -114,6 +129,14 @@ def _controllers(folder: DataFolder) -> list[Part]:
     return [
         Part("workload controllers", run, folder.log("workloads")),
         Part("scheduler", schedule, folder.log("scheduler")),
+    ]
+
+
+def _additions(settings: Settings) -> list[Part]:
+    folder = settings.folder
+    return [
+        Part(addition.name, partial(addition.run, folder), folder.log(addition.name))
+        for addition in settings.additions
     ]
 
 

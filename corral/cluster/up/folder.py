@@ -4,10 +4,15 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Final
 
 from corral.cluster import locking
 
 __all__ = ["DataFolder", "FolderError", "FolderInUse"]
+
+
+_SHARED: Final = ("claims", "checkpoints")
+"""What containers reach, whoever they run as."""
 
 
 class FolderError(Exception):
@@ -32,6 +37,11 @@ class DataFolder:
     def claims(self) -> Path:
         """Volume claims, a folder each."""
         return self.path / "claims"
+
+    @property
+    def checkpoints(self) -> Path:
+        """Checkpoints that are kept on this machine without a claim."""
+        return self.path / "checkpoints"
 
     def log(self, part: str) -> Path:
         return self.path / "logs" / f"{part}.log"
@@ -60,8 +70,10 @@ class DataFolder:
         """
         try:
             self.path.mkdir(parents=True, exist_ok=True)
-            for name in ("logs", "credentials", "nodes", "claims"):
-                (self.path / name).mkdir(exist_ok=True, mode=0o700 if name != "claims" else 0o755)
+            for name in ("logs", "credentials", "nodes", "claims", "checkpoints"):
+                (self.path / name).mkdir(
+                    exist_ok=True, mode=0o700 if name not in _SHARED else 0o755
+                )
             return locking.take(self._lock)
         except locking.Held as held:
             raise FolderInUse(

@@ -10,8 +10,8 @@ import asyncio
 import logging
 import os
 import signal
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -59,6 +59,8 @@ class ServerSettings:
     nodes: Sequence[str] | None = None
     """None: the server stands alone."""
     token_file: Path | None = None
+    users: Mapping[str, str] = field(default_factory=dict)
+    """Further parts and who they are."""
 
 
 async def apiserver(settings: ServerSettings, ready: Ready) -> None:
@@ -104,6 +106,7 @@ def _write_credentials(server: ApiServer, settings: ServerSettings) -> None:
     who = {
         "workloads": ("system:kube-controller-manager", ()),
         "scheduler": ("system:kube-scheduler", ()),
+        **{part: (user, ()) for part, user in settings.users.items()},
         **{n: (f"system:node:{n}", ("system:nodes", NODES_GROUP)) for n in settings.nodes or ()},
     }
     for part, (user, groups) in who.items():

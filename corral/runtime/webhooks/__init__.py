@@ -24,11 +24,15 @@ if TYPE_CHECKING:
     from corral.runtime.webhooks.hooks import Hooks
     from corral.runtime.webhooks.injector import CaInjector
     from corral.runtime.webhooks.jsonpatch import json_patch
-    from corral.runtime.webhooks.keeper import CertificateKeeper
+    from corral.runtime.webhooks.keeper import CertificateKeeper, Certificates
     from corral.runtime.webhooks.metrics import WebhookMetrics
     from corral.runtime.webhooks.review import AdmissionRequest, Verdict
     from corral.runtime.webhooks.server import ServerSettings, WebhookServer
-    from corral.runtime.webhooks.service import WebhookService, WebhookSettings
+    from corral.runtime.webhooks.service import (
+        WebhookService,
+        WebhookSettings,
+        service_hosts,
+    )
 
 _HOMES = {
     "certificates": "CertificateSet CertificateSettings",
@@ -36,11 +40,11 @@ _HOMES = {
     "hooks": "Hooks",
     "injector": "CaInjector",
     "jsonpatch": "json_patch",
-    "keeper": "CertificateKeeper",
+    "keeper": "CertificateKeeper Certificates",
     "metrics": "WebhookMetrics",
     "review": "AdmissionRequest Verdict",
     "server": "ServerSettings WebhookServer",
-    "service": "WebhookService WebhookSettings",
+    "service": "WebhookService WebhookSettings service_hosts",
 }
 
 __all__ = [
@@ -50,6 +54,7 @@ __all__ = [
     "CertificateKeeper",
     "CertificateSet",
     "CertificateSettings",
+    "Certificates",
     "Hooks",
     "ServerSettings",
     "Verdict",
@@ -60,6 +65,7 @@ __all__ = [
     "by_service",
     "by_url",
     "json_patch",
+    "service_hosts",
     "webhook_configurations",
 ]
 

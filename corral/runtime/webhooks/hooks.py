@@ -11,25 +11,28 @@ anything else is a failure of ours, and the API server's failure policy decides.
 from __future__ import annotations
 
 import inspect
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from copy import deepcopy
 from dataclasses import dataclass
 from typing import Literal, TypeAlias, TypeVar
 
 from corral.api.kind import Kind
 from corral.kube.errors import ApiError
+from corral.kube.problems import invalid
 from corral.kube.resources import Resource
 from corral.kube.types import Obj
 from corral.runtime.webhooks.jsonpatch import json_patch, same
 from corral.runtime.webhooks.review import AdmissionRequest, Verdict, allowed, patched, refused
 
-__all__ = ["Converter", "FailurePolicy", "Hook", "Hooks", "Mutator", "Validator"]
+__all__ = ["Converter", "FailurePolicy", "Hook", "Hooks", "Mutator", "Remarks", "Validator"]
 
 Warnings: TypeAlias = Sequence[str] | None
 Mutator: TypeAlias = Callable[[AdmissionRequest, Obj], Warnings | Awaitable[Warnings]]
 Validator: TypeAlias = Callable[[AdmissionRequest], Verdict | Awaitable[Verdict]]
 Converter: TypeAlias = Callable[[Obj, str], Obj | Awaitable[Obj]]
 """(object, wanted apiVersion) → the object in that version; metadata stays as it is."""
+Remarks: TypeAlias = Callable[[Obj, Obj], Iterable[str]]
+"""(new object, old object) → what is allowed but should be known."""
 FailurePolicy: TypeAlias = Literal["Fail", "Ignore"]
 T = TypeVar("T")
 
@@ -61,18 +64,33 @@ class Hooks:
         self.conversion: dict[str, Converter] = {}
         """By path."""
 
-    def kind(self, kind: type[Kind]) -> None:
-        """Default and validate objects of a kind by what the kind says."""
+    def kind(
+        self, kind: type[Kind], *, remarks: Remarks | None = None, early: bool = False
+    ) -> None:
+        """Default and validate objects of a kind by what the kind says.
+
+        ``remarks`` are further warnings about a change. ``early`` refuses where defaults are set
+        already: later, the API server has checked the schema, and whoever made a mistake there is
+        told of that one alone.
+        """
         resource = kind.resource()
 
         def mutate(request: AdmissionRequest, obj: Obj) -> None:
             kind.default(obj)
+            if early and not (request.old is not None and _is_settled(obj, request.old)):
+                problems = kind.validate(obj, request.old)
+                if problems:
+                    name = str((obj.get("metadata") or {}).get("name") or "")
+                    raise invalid(kind.names.group, kind.names.kind, name, problems)
 
         def validate(request: AdmissionRequest) -> Verdict:
             new, old = request.object or {}, request.old
             if old is not None and _is_settled(new, old):
                 return Verdict()
-            return Verdict(kind.validate(new, old), kind.warnings(new, old))
+            warnings = kind.warnings(new, old)
+            if remarks is not None and old is not None:
+                warnings = [*warnings, *remarks(new, old)]
+            return Verdict(kind.validate(new, old), warnings)
 
         self.mutating(resource, mutate)
         self.validating(resource, validate)

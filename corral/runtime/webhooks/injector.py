@@ -27,7 +27,7 @@ from corral.runtime.informer import Change, Informer
 from corral.runtime.keys import version_of
 from corral.runtime.reflector import Scope
 from corral.runtime.webhooks.configurations import INJECT_LABEL
-from corral.runtime.webhooks.keeper import CertificateKeeper
+from corral.runtime.webhooks.keeper import Certificates
 
 __all__ = ["CaInjector"]
 
@@ -45,7 +45,7 @@ class CaInjector:
     def __init__(
         self,
         client: KubeClient,
-        keeper: CertificateKeeper,
+        keeper: Certificates,
         *,
         label: str,
         again_every: float = 300.0,

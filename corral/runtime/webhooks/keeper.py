@@ -13,6 +13,7 @@ import ssl
 import tempfile
 from collections.abc import Awaitable, Callable, Iterable
 from datetime import UTC, datetime
+from typing import Protocol
 
 from corral.kube.client import KubeClient
 from corral.kube.errors import AlreadyExists, ApiError, Conflict, NotFound
@@ -22,7 +23,7 @@ from corral.kube.types import Obj
 from corral.runtime.webhooks.certificates import CertificateSet, CertificateSettings, advance
 from corral.runtime.webhooks.metrics import WebhookMetrics
 
-__all__ = ["CertificateKeeper", "utc_now"]
+__all__ = ["CertificateKeeper", "Certificates", "utc_now"]
 
 logger = logging.getLogger(__name__)
 _TRIES = 8
@@ -30,6 +31,31 @@ _TRIES = 8
 
 def utc_now() -> datetime:
     return datetime.now(UTC)
+
+
+class Certificates(Protocol):
+    """Where a server has its certificate from, and its clients their authorities."""
+
+    context: ssl.SSLContext
+    """Serves with the newest certificate once `refresh` was called."""
+    known: bytes
+    """The bundle that clients are known to have; the injector says."""
+
+    @property
+    def bundle(self) -> bytes:
+        """The authorities in PEM; empty where they are none of ours."""
+
+    def on_change(self, listener: Callable[[], None]) -> None:
+        """Call this whenever the certificates changed."""
+
+    def problem(self) -> str:
+        """Why the server should not be trusted to answer; empty while all is well."""
+
+    async def refresh(self) -> object:
+        """Read or renew them."""
+
+    async def run(self) -> None:
+        """Look again from time to time."""
 
 
 class CertificateKeeper:

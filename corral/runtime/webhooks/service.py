@@ -25,11 +25,11 @@ from corral.runtime.webhooks.certificates import CertificateSettings
 from corral.runtime.webhooks.configurations import by_service, by_url, webhook_configurations
 from corral.runtime.webhooks.hooks import FailurePolicy, Hooks
 from corral.runtime.webhooks.injector import CaInjector
-from corral.runtime.webhooks.keeper import CertificateKeeper, utc_now
+from corral.runtime.webhooks.keeper import CertificateKeeper, Certificates, utc_now
 from corral.runtime.webhooks.metrics import WebhookMetrics
 from corral.runtime.webhooks.server import ServerSettings, WebhookServer
 
-__all__ = ["WebhookService", "WebhookSettings"]
+__all__ = ["WebhookService", "WebhookSettings", "service_hosts"]
 
 _RESOURCES: Final = {
     r.kind: r for r in (MUTATINGWEBHOOKCONFIGURATIONS, VALIDATINGWEBHOOKCONFIGURATIONS)
@@ -51,6 +51,8 @@ class WebhookSettings:
     service_port: int = 443
     url_host: str = ""
     """The address by which the API server reaches this very process, without a Service."""
+    further_hosts: tuple[str, ...] = ()
+    """What the certificate is for beside the webhooks."""
     failure_policy: FailurePolicy | None = None
     """By default Ignore with ``url_host``, else Fail."""
     server: ServerSettings = field(default_factory=ServerSettings)
@@ -59,10 +61,14 @@ class WebhookSettings:
     @property
     def hosts(self) -> tuple[str, ...]:
         """What the certificate is for."""
-        if self.url_host:
-            return (self.url_host,)
-        base = f"{self.service}.{self.namespace}"
-        return (self.service, base, f"{base}.svc", f"{base}.svc.cluster.local")
+        own = (self.url_host,) if self.url_host else service_hosts(self.service, self.namespace)
+        return (*own, *self.further_hosts)
+
+
+def service_hosts(service: str, namespace: str) -> tuple[str, ...]:
+    """The names under which a Service is reached."""
+    base = f"{service}.{namespace}"
+    return (service, base, f"{base}.svc", f"{base}.svc.cluster.local")
 
 
 class WebhookService:
@@ -75,12 +81,16 @@ class WebhookService:
         settings: WebhookSettings,
         *,
         metrics: WebhookMetrics | None = None,
+        keeper: Certificates | None = None,
         now: Callable[[], datetime] | None = None,
     ) -> None:
-        """``now`` is the time by which certificates are judged."""
+        """``keeper`` has the certificates; by default one that shares them through the Secret.
+
+        ``now`` is the time by which certificates are judged.
+        """
         self._client, self._hooks, self._settings = client, hooks, settings
         self._tasks: list[asyncio.Task[None]] = []
-        self.keeper = CertificateKeeper(
+        self.keeper: Certificates = keeper or CertificateKeeper(
             client,
             namespace=settings.namespace,
             secret=settings.secret,

@@ -121,7 +121,7 @@ async def test_an_operator_serves_stops_and_says_so() -> None:
             await ready.wait()
             assert await fetch(operator.health_port, "/healthz") == (200, "ok")
             assert await fetch(operator.health_port, "/readyz") == (200, "ok")
-            verbose = "[+]caches ok\n[+]stop ok\n[+]webhooks ok"
+            verbose = "[+]caches ok\n[+]stop ok"
             assert await fetch(operator.health_port, "/readyz?verbose") == (200, verbose)
             code, text = await fetch(operator.health_port, "/metrics")
             assert code == 200 and "corral_watch_age_seconds" in text

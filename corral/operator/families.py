@@ -1,0 +1,67 @@
+"""The families of kinds that an operator looks after.
+
+A family brings its controllers (`register`), its webhooks, and the rights that it needs. Their
+modules are loaded when they are asked for.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from corral.operator import rbac
+
+if TYPE_CHECKING:
+    from corral.operator.settings import ProcessSettings
+    from corral.runtime import Manager
+    from corral.runtime.webhooks import Hooks
+
+__all__ = ["FAMILIES", "Family", "Surroundings"]
+
+
+@dataclass(frozen=True, slots=True)
+class Surroundings:
+    """What families are told beside the settings of the process."""
+
+    settings: ProcessSettings
+    authority: str
+    """The certificate authority of the report endpoint, in PEM."""
+
+
+@dataclass(frozen=True, slots=True)
+class Family:
+    """Controllers, webhooks and rights."""
+
+    name: str
+    register: Callable[[Manager, Surroundings], None]
+    hooks: Callable[[Hooks], None]
+    rules: tuple[rbac.Rule, ...]
+    """In the whole cluster."""
+
+
+def _register_trainingjob(manager: Manager, surroundings: Surroundings) -> None:
+    from corral.controllers.trainingjob import TrainingSettings, checkpoints, register
+    from corral.operator.reporting import store_rules
+
+    settings = surroundings.settings
+    training = TrainingSettings(
+        report_url=settings.reports_to,
+        report_ca=surroundings.authority,
+        workers=settings.workers,
+        resync=settings.resync,
+        local_root=settings.local_root,
+    )
+    register(manager, training)
+    checkpoints.register(manager, training, rules=store_rules(settings))
+
+
+def _hook_trainingjob(hooks: Hooks) -> None:
+    from corral.controllers.trainingjob.webhooks import register_hooks
+
+    register_hooks(hooks)
+
+
+FAMILIES: tuple[Family, ...] = (
+    Family("trainingjob", _register_trainingjob, _hook_trainingjob, rbac.TRAINING_RULES),
+)

@@ -1,0 +1,117 @@
+"""The operator as a part of ``corral up``: beside an embedded API server, on the same machine.
+
+Its definitions, rights and Service are looked after at every start, so that a folder of an older
+version gets what the newer one needs. That is done as the cluster's administrator; everything else
+is done with the operator's own certificate and rights. The API server reaches it at the loopback;
+pods reach it through its Service, whatever their network is.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable
+from hashlib import sha256
+from pathlib import Path
+from typing import Any, Final
+
+import orjson
+
+from corral.api import all_kinds
+from corral.kube.client import KubeClient
+from corral.kube.errors import AlreadyExists, NotFound
+from corral.kube.kubeconfig import load_kubeconfig
+from corral.kube.resources import CUSTOMRESOURCEDEFINITIONS, NAMESPACES
+from corral.kube.types import Obj
+from corral.operator.install import FIELD_MANAGER, wait_served
+from corral.operator.manifests import local_objects
+from corral.operator.process import OperatorProcess, operator_client
+from corral.operator.settings import NAMESPACE, ProcessSettings
+
+__all__ = ["USER", "run_part", "set_up"]
+
+logger = logging.getLogger(__name__)
+
+USER: Final = "corral:operator"
+"""Who the operator is to the API server."""
+_LOOPBACK: Final = "127.0.0.1"
+_PATIENCE: Final = 30.0
+_DONE: Final = "corral.dev/set-up"
+"""On the namespace: the digest of all objects that were set up."""
+
+
+def _settings(local_root: Path) -> ProcessSettings:
+    """One replica, which need not wait for a lease; ports are taken as they are free."""
+    return ProcessSettings(
+        leader_elect=False,
+        health_host=_LOOPBACK,
+        health_port=0,
+        webhook_host=_LOOPBACK,
+        webhook_port=0,
+        webhook_url_host=_LOOPBACK,
+        report_host=_LOOPBACK,
+        report_port=0,
+        report_address=_LOOPBACK,
+        local_root=local_root,
+    )
+
+
+async def set_up(client: KubeClient) -> None:
+    """Have the API server know our kinds, and the operator's rights.
+
+    The namespace says what was set up last, so that most starts find everything done.
+
+    Raises:
+        ApiError: something is refused.
+        NotInTime: the kinds are not served.
+    """
+    namespace, *others = sorted(local_objects(USER), key=lambda obj: obj["kind"] != NAMESPACES.kind)
+    digest = sha256(orjson.dumps([namespace, others])).hexdigest()
+    if await _is_done(client, digest):
+        return
+    await _ensure(client, namespace)
+    await asyncio.gather(*(_ensure(client, obj) for obj in others))
+    kind = CUSTOMRESOURCEDEFINITIONS.kind
+    definitions = [obj["metadata"]["name"] for obj in others if obj["kind"] == kind]
+    await wait_served(client, definitions, within=_PATIENCE)
+    note = {"metadata": {"annotations": {_DONE: digest}}}
+    await client.patch(NAMESPACES, NAMESPACE, patch=note, field_manager=FIELD_MANAGER)
+
+
+async def _is_done(client: KubeClient, digest: str) -> bool:
+    try:
+        namespace = await client.get(NAMESPACES, NAMESPACE)
+        for kind in all_kinds():
+            await client.get(CUSTOMRESOURCEDEFINITIONS, kind.resource().qualified)
+    except NotFound:
+        return False
+    return bool((namespace["metadata"].get("annotations") or {}).get(_DONE) == digest)
+
+
+async def _ensure(client: KubeClient, obj: Obj) -> None:
+    resource = await client.resource_for(obj["apiVersion"], obj["kind"])
+    try:
+        # in most clusters there is nothing yet, and a first apply is slower than a create
+        await client.create(resource, obj, field_manager=FIELD_MANAGER)
+    except AlreadyExists:
+        await client.apply(resource, obj, field_manager=FIELD_MANAGER)
+
+
+async def run_part(
+    administrator: Path,
+    own: Path,
+    local_root: Path,
+    ready: Callable[[dict[str, Any]], None],
+) -> None:
+    """Serve until SIGTERM; ``administrator`` and ``own`` are kubeconfigs."""
+    config = load_kubeconfig([administrator]).resolve()
+    async with KubeClient(config, on_warning=logger.debug) as client:
+        await set_up(client)
+    async with operator_client(load_kubeconfig([own]).resolve()) as client:
+        process = OperatorProcess(client, _settings(local_root), on_ready=lambda: ready(facts()))
+
+        def facts() -> dict[str, Any]:
+            operator = process.operator
+            return {"health": operator.health_port if operator else 0}
+
+        await process.run()

@@ -1,0 +1,183 @@
+"""One replica of the operator: every family's controllers, webhooks, reports, health and metrics.
+
+Webhooks, reports and health are served by every replica; controllers run on the one that leads.
+`OperatorProcess.prepare` reads or makes the certificates and builds everything,
+`OperatorProcess.run` runs it until `OperatorProcess.stop` or a signal.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+
+from prometheus_client import CollectorRegistry
+
+from corral.api import all_kinds
+from corral.kube.config import ClusterConfig
+from corral.kube.errors import NotFound
+from corral.kube.kubeconfig import load_config
+from corral.operator import rbac
+from corral.operator.families import FAMILIES, Surroundings
+from corral.operator.reporting import Reporting
+from corral.operator.settings import LEASE, SECRET, WEBHOOKS_SERVICE, ProcessSettings
+from corral.operator.tls import certificates
+from corral.runtime.leader import LeaderElector
+from corral.runtime.manager import Manager, ManagerSettings
+from corral.runtime.metering import MeteredClient
+from corral.runtime.metrics import RuntimeMetrics
+from corral.runtime.operator import Operator, OperatorSettings
+from corral.runtime.webhooks.hooks import Hooks
+from corral.runtime.webhooks.keeper import Certificates
+from corral.runtime.webhooks.metrics import WebhookMetrics
+from corral.runtime.webhooks.server import ServerSettings
+from corral.runtime.webhooks.service import WebhookService, WebhookSettings
+
+__all__ = ["DefinitionsMissing", "OperatorProcess", "all_hooks", "operator_client"]
+
+logger = logging.getLogger(__name__)
+
+
+class DefinitionsMissing(Exception):
+    """The API server does not know our kinds."""
+
+
+def operator_client(config: ClusterConfig | None = None) -> MeteredClient:
+    """A client that counts its requests; by default for the cluster that `load_config` finds."""
+    metrics = RuntimeMetrics(CollectorRegistry())
+    # warnings are for people: what a controller sends is not theirs to mend
+    return MeteredClient(config or load_config(), metrics=metrics, on_warning=logger.debug)
+
+
+def all_hooks() -> Hooks:
+    """The webhooks of all families."""
+    hooks = Hooks()
+    for family in FAMILIES:
+        family.hooks(hooks)
+    return hooks
+
+
+class OperatorProcess:
+    """One replica."""
+
+    def __init__(
+        self,
+        client: MeteredClient,
+        settings: ProcessSettings | None = None,
+        *,
+        on_ready: Callable[[], None] | None = None,
+    ) -> None:
+        """``on_ready`` is called once, when every informer has its first list."""
+        self.settings = settings or ProcessSettings()
+        self._client = client
+        self._on_ready = on_ready
+        self._webhook_metrics = WebhookMetrics(client.metrics.registry)
+        self.certificates: Certificates = certificates(
+            client, self.settings, metrics=self._webhook_metrics
+        )
+        self._authority = b""
+        self.manager: Manager | None = None
+        self.operator: Operator | None = None
+        self.reporting: Reporting | None = None
+
+    async def prepare(self) -> Operator:
+        """Read or make the certificates, and build everything.
+
+        Raises:
+            DefinitionsMissing: our kinds are not installed.
+            ApiError: the certificates cannot be read or written.
+            BadFolder: nor can those of a folder.
+        """
+        await self._check_definitions()
+        await self.certificates.refresh()
+        self._authority = self.certificates.bundle
+        manager = self.manager = self._new_manager()
+        surroundings = Surroundings(self.settings, self._authority.decode())
+        for family in FAMILIES:
+            family.register(manager, surroundings)
+        webhooks = self._webhooks()
+        settings = self.settings
+        if settings.report_port is not None:
+            care = webhooks is None
+            self.reporting = Reporting(manager, settings, self.certificates, care=care)
+        self.operator = Operator(
+            manager,
+            webhooks=webhooks,
+            served={"reports": self.reporting} if self.reporting else {},
+            settings=OperatorSettings(
+                settings.health_host,
+                settings.health_port,
+                handle_signals=settings.handle_signals,
+            ),
+            on_ready=self._on_ready,
+        )
+        self.certificates.on_change(self._certificates_changed)
+        return self.operator
+
+    async def run(self) -> None:
+        """Run until `stop` or a signal; see `Operator.run` for what it raises."""
+        operator = self.operator or await self.prepare()
+        await operator.run()
+
+    def stop(self) -> None:
+        """Begin an orderly stop; `run` returns when it is over."""
+        if self.operator is not None:
+            self.operator.stop()
+
+    # --- parts -----------------------------------------------------------------------------------
+
+    async def _check_definitions(self) -> None:
+        """Say what is missing at once, instead of waiting for a first list that never comes."""
+        paths = {f"/apis/{kind.resource().api_version}" for kind in all_kinds()}
+        for path in sorted(paths):
+            try:
+                await self._client.request("GET", path)
+            except NotFound:
+                raise DefinitionsMissing(
+                    f"the API server does not know {path.removeprefix('/apis/')}: install the "
+                    "definitions with `corral crds | kubectl apply -f -` or `corral install`"
+                ) from None
+
+    def _new_manager(self) -> Manager:
+        settings = self.settings
+        elector = None
+        if settings.leader_elect:
+            elector = LeaderElector(
+                self._client,
+                name=LEASE,
+                namespace=settings.namespace,
+                identity=settings.identity,
+                settings=settings.election,
+                on_new_leader=lambda leader: logger.info("%s leads", leader),
+                metrics=self._client.metrics,
+            )
+        return Manager(
+            self._client,
+            settings=ManagerSettings(resync=settings.resync),
+            metrics=self._client.metrics,
+            elector=elector,
+        )
+
+    def _webhooks(self) -> WebhookService | None:
+        settings = self.settings
+        if settings.webhook_port is None:
+            return None
+        return WebhookService(
+            self._client,
+            all_hooks(),
+            WebhookSettings(
+                settings.namespace,
+                name=rbac.CONFIGURATIONS,
+                secret=SECRET,
+                service=WEBHOOKS_SERVICE,
+                url_host=settings.webhook_url_host,
+                server=ServerSettings(settings.webhook_host, settings.webhook_port),
+            ),
+            metrics=self._webhook_metrics,
+            keeper=self.certificates,
+        )
+
+    def _certificates_changed(self) -> None:
+        """Pods are told the authority when they are made: a new one is for a new process."""
+        if self.certificates.bundle != self._authority:
+            logger.warning("there is a new certificate authority: ending, to begin with it")
+            self.stop()

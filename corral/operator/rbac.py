@@ -1,0 +1,151 @@
+"""The rights of the operator: exactly what it uses, in one place for every kind of installation.
+
+Rights in the whole cluster are a ClusterRole, rights to what the replicas share are a Role in their
+own namespace. The local ones come on top where the operator runs beside an embedded API server and
+writes its webhook configurations and its endpoint itself. A test runs the operator with these
+rights alone, and counts those it does not use.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Final, NamedTuple
+
+from corral.kube.types import Obj
+from corral.operator.settings import LEASE, NAMESPACE, REPORTS_SERVICE, SECRET
+
+__all__ = [
+    "CLUSTER_RULES",
+    "LOCAL_NAMESPACE_RULES",
+    "LOCAL_RULES",
+    "NAME",
+    "TRAINING_RULES",
+    "Rule",
+    "access_objects",
+    "namespace_rules",
+    "service_account",
+    "user",
+]
+
+NAME: Final = "corral-operator"
+CONFIGURATIONS: Final = "corral"
+"""The name of our webhook configurations."""
+_RBAC: Final = "rbac.authorization.k8s.io"
+_READ: Final = ("get", "list", "watch")
+_WATCHED: Final = ("list", "watch")
+_KEPT: Final = ("create", "patch", "delete")
+
+
+class Rule(NamedTuple):
+    """Verbs on resources of one API group, on some objects only where names are given."""
+
+    group: str
+    resources: tuple[str, ...]
+    verbs: tuple[str, ...]
+    names: tuple[str, ...] = ()
+
+    def as_object(self) -> Obj:
+        out: Obj = {
+            "apiGroups": [self.group],
+            "resources": list(self.resources),
+            "verbs": list(self.verbs),
+        }
+        return {**out, "resourceNames": list(self.names)} if self.names else out
+
+
+_ADMISSION: Final = ("mutatingwebhookconfigurations", "validatingwebhookconfigurations")
+
+CLUSTER_RULES: Final = (
+    Rule("admissionregistration.k8s.io", _ADMISSION, _WATCHED),
+    Rule("admissionregistration.k8s.io", _ADMISSION, ("patch",), (CONFIGURATIONS,)),
+    Rule("apiextensions.k8s.io", ("customresourcedefinitions",), _WATCHED),
+    Rule("authentication.k8s.io", ("tokenreviews",), ("create",)),
+    Rule("", ("events",), ("create", "patch")),
+)
+"""Whatever the families are: trust for webhooks, who reports, events."""
+
+LOCAL_RULES: Final = (Rule("admissionregistration.k8s.io", _ADMISSION, ("create",)),)
+"""The operator writes its webhook configurations itself, since nobody else knows its port."""
+
+TRAINING_RULES: Final = (
+    Rule("training.corral.dev", ("trainingjobs",), (*_READ, "patch", "delete")),
+    Rule("training.corral.dev", ("checkpoints",), (*_READ, "create", "patch", "delete")),
+    Rule(
+        "training.corral.dev",
+        ("trainingjobs/status", "checkpoints/status"),
+        ("patch",),
+    ),
+    Rule("training.corral.dev", ("trainingjobs/finalizers",), ("update",)),
+    Rule("", ("pods",), (*_READ, "create", "delete")),
+    Rule("", ("pods/log",), ("get",)),
+    Rule("", ("services", "serviceaccounts"), (*_READ, *_KEPT)),
+    Rule("", ("persistentvolumeclaims",), (*_READ, "create")),
+    Rule("networking.k8s.io", ("networkpolicies",), (*_READ, *_KEPT)),
+    Rule("scheduling.volcano.sh", ("podgroups",), (*_READ, *_KEPT)),
+    Rule("scheduling.x-k8s.io", ("podgroups",), (*_READ, *_KEPT)),
+    Rule("", ("namespaces", "nodes"), _WATCHED),
+    Rule("", ("secrets",), ("get",)),
+)
+
+
+def namespace_rules() -> tuple[Rule, ...]:
+    """Rights in the operator's own namespace; names cannot be asked for before there are any."""
+    return (
+        Rule("coordination.k8s.io", ("leases",), ("create",)),
+        Rule("coordination.k8s.io", ("leases",), ("get", "update"), (LEASE,)),
+        Rule("", ("secrets",), ("create",)),
+        Rule("", ("secrets",), ("get", "update"), (SECRET,)),
+    )
+
+
+LOCAL_NAMESPACE_RULES: Final = (
+    Rule("discovery.k8s.io", ("endpointslices",), ("create",)),
+    Rule("discovery.k8s.io", ("endpointslices",), ("patch",), (REPORTS_SERVICE,)),
+)
+"""The operator is no pod that a Service could select: it writes the endpoint itself."""
+
+
+def service_account(namespace: str = NAMESPACE) -> Obj:
+    """The subject of bindings where the operator runs in a pod."""
+    return {"kind": "ServiceAccount", "name": NAME, "namespace": namespace}
+
+
+def user(name: str) -> Obj:
+    """The subject of bindings where the operator has a certificate."""
+    return {"kind": "User", "name": name, "apiGroup": _RBAC}
+
+
+def access_objects(
+    rules: Iterable[Rule],
+    subject: Obj,
+    *,
+    shared: Iterable[Rule] | None = None,
+    namespace: str = NAMESPACE,
+) -> list[Obj]:
+    """Roles and bindings; ``rules`` in the whole cluster, ``shared`` in the own namespace."""
+    own = namespace_rules() if shared is None else shared
+    return [
+        _role("ClusterRole", {"name": NAME}, rules),
+        _binding("ClusterRoleBinding", {"name": NAME}, "ClusterRole", subject),
+        _role("Role", {"name": NAME, "namespace": namespace}, own),
+        _binding("RoleBinding", {"name": NAME, "namespace": namespace}, "Role", subject),
+    ]
+
+
+def _role(kind: str, metadata: Obj, rules: Iterable[Rule]) -> Obj:
+    return {
+        "apiVersion": f"{_RBAC}/v1",
+        "kind": kind,
+        "metadata": metadata,
+        "rules": [rule.as_object() for rule in rules],
+    }
+
+
+def _binding(kind: str, metadata: Obj, role: str, subject: Obj) -> Obj:
+    return {
+        "apiVersion": f"{_RBAC}/v1",
+        "kind": kind,
+        "metadata": metadata,
+        "roleRef": {"apiGroup": _RBAC, "kind": role, "name": metadata["name"]},
+        "subjects": [subject],
+    }

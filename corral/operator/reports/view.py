@@ -1,0 +1,108 @@
+"""The report endpoint over HTTP: paths, bodies and statuses; what is asked is `service`'s."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Awaitable, Callable
+from typing import TypeAlias, TypeVar
+
+from aiohttp import web
+
+from corral.kube.types import Obj
+from corral.operator.reports.bodies import (
+    Announcement,
+    Body,
+    Commit,
+    Report,
+    RestoreRequest,
+    UploadRequest,
+    parsed,
+)
+from corral.operator.reports.errors import ReportError, TooMany
+from corral.operator.reports.service import Caller, ReportService
+
+__all__ = ["report_app"]
+
+logger = logging.getLogger(__name__)
+
+PREFIX = "/v1/namespaces/{namespace}/trainingjobs/{job}"
+SMALL = 1 << 20
+"""Bytes of a report."""
+LARGE = 16 << 20
+"""Bytes of a call about checkpoints: lists of files, and manifests."""
+
+B = TypeVar("B", bound=Body)
+Handler: TypeAlias = Callable[[web.Request], Awaitable[web.StreamResponse]]
+Call: TypeAlias = Callable[[Caller, B, web.Request], Awaitable[Obj]]
+
+
+def report_app(service: ReportService) -> web.Application:
+    """The application to serve; run `service.run` beside it."""
+
+    def answering(model: type[B], call: Call[B], *, limit: int) -> Handler:
+        async def handle(request: web.Request) -> web.Response:
+            # Who asks is known before a byte of the body is read.
+            where = request.match_info["namespace"], request.match_info["job"]
+            authorization = request.headers.get("Authorization", "")
+            caller = await service.identify(authorization, *where)
+            body = parsed(model, await _content(request, limit))
+            return web.json_response(await call(caller, body, request))
+
+        return handle
+
+    app = web.Application(middlewares=[_errors], client_max_size=LARGE)
+    app.add_routes(
+        [
+            web.post(
+                f"{PREFIX}/report",
+                answering(Report, lambda c, b, _: service.report(c, b), limit=SMALL),
+            ),
+            web.post(
+                f"{PREFIX}/checkpoints",
+                answering(Announcement, lambda c, b, _: service.announce(c, b), limit=LARGE),
+            ),
+            web.post(
+                f"{PREFIX}/uploads",
+                answering(UploadRequest, lambda c, b, _: service.upload(c, b), limit=LARGE),
+            ),
+            web.post(
+                f"{PREFIX}/uploads/{{id}}/commit",
+                answering(
+                    Commit, lambda c, b, r: service.commit(c, r.match_info["id"], b), limit=LARGE
+                ),
+            ),
+            web.post(
+                f"{PREFIX}/restore",
+                answering(RestoreRequest, lambda c, b, _: service.restore(c, b), limit=SMALL),
+            ),
+        ]
+    )
+    return app
+
+
+async def _content(request: web.Request, limit: int) -> bytes:
+    if request.content_length is not None and request.content_length > limit:
+        raise web.HTTPRequestEntityTooLarge(limit, request.content_length)
+    content = bytearray()
+    async for chunk in request.content.iter_any():
+        content += chunk
+        if len(content) > limit:
+            raise web.HTTPRequestEntityTooLarge(limit, len(content))
+    return bytes(content)
+
+
+@web.middleware
+async def _errors(request: web.Request, handler: Handler) -> web.StreamResponse:
+    """Every answer is JSON, failures too."""
+    try:
+        return await handler(request)
+    except ReportError as error:
+        headers = {"Retry-After": "1"} if isinstance(error, TooMany) else None
+        return web.json_response(error.body(), status=error.status, headers=headers)
+    except web.HTTPException as error:
+        text = {413: "the body is too large", 404: "no such path", 405: "use POST"}
+        message = text.get(error.status, error.reason)
+        return web.json_response({"error": message}, status=error.status)
+    except Exception:
+        logger.exception("a report could not be answered: %s", request.path)
+        return web.json_response({"error": "internal error: see the operator's log"}, status=500)

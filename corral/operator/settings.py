@@ -1,0 +1,95 @@
+"""How an operator process runs: every figure with its default and unit.
+
+The namespace holds what the replicas share: the Lease and the Secret with the certificates.
+"""
+
+from __future__ import annotations
+
+import socket
+import uuid
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Final
+from urllib.parse import urlsplit
+
+from corral.runtime.election import ElectionSettings
+
+__all__ = [
+    "LEASE",
+    "NAMESPACE",
+    "REPORTS_PORT",
+    "REPORTS_SERVICE",
+    "SECRET",
+    "WEBHOOKS_SERVICE",
+    "ProcessSettings",
+    "own_identity",
+]
+
+NAMESPACE: Final = "corral-system"
+LEASE: Final = "corral-operator"
+SECRET: Final = "corral-operator-certificates"
+WEBHOOKS_SERVICE: Final = "corral-operator-webhooks"
+REPORTS_SERVICE: Final = "corral-operator-reports"
+REPORTS_PORT: Final = 8443
+"""Of the Service. Not a privileged one: nodes that are no root's offer services too."""
+
+
+def own_identity() -> str:
+    """A name that no other process has, nor this one after a restart."""
+    return f"{socket.gethostname()}_{uuid.uuid4().hex[:12]}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProcessSettings:
+    """One replica of the operator."""
+
+    namespace: str = NAMESPACE
+    """Where the Lease, the Secret and the Services are."""
+    leader_elect: bool = True
+    """Off where there is only one replica, ever: it need not wait for a lease to run out."""
+    election: ElectionSettings = field(default_factory=ElectionSettings)
+    identity: str = field(default_factory=own_identity)
+    workers: int = 10
+    """Reconciles at the same time, of each kind."""
+    resync: float = 300.0
+    """Seconds after which everything is looked at again."""
+
+    health_host: str = "0.0.0.0"
+    health_port: int | None = 8081
+    """Health and metrics; None serves neither, 0 takes any free port."""
+    webhook_host: str = "0.0.0.0"
+    """The address the webhook server listens at."""
+    webhook_port: int | None = 9443
+    """None: no webhooks."""
+    webhook_url_host: str = ""
+    """The address by which the API server reaches this very process; empty: by the Service."""
+    report_host: str = "0.0.0.0"
+    report_port: int | None = 9444
+    """None: no report endpoint, so jobs have no progress; 0 takes any free port."""
+    report_url: str = ""
+    """What pods are told; empty: the Service."""
+    report_address: str = ""
+    """Where the Service is told to lead; empty: it has a selector, or is not used."""
+    store_endpoints: tuple[str, ...] = ()
+    """Servers that the operator's own credentials may be sent to beside the providers' own."""
+    store_buckets: tuple[str, ...] = ()
+    """Addresses below which they may be used, such as ``s3://training``; none: everywhere."""
+
+    cert_dir: Path | None = None
+    """A folder with tls.crt, tls.key and ca.crt; None: an authority of our own in a Secret."""
+    local_root: Path | None = None
+    """Where checkpoints of ``storage.local`` lie; for clusters on this machine."""
+    handle_signals: bool = True
+
+    @property
+    def reports_to(self) -> str | None:
+        """The URL that pods report to."""
+        if self.report_port is None:
+            return None
+        service = f"{REPORTS_SERVICE}.{self.namespace}.svc"
+        return (self.report_url or f"https://{service}:{REPORTS_PORT}").rstrip("/")
+
+    @property
+    def report_url_host(self) -> str:
+        """The host of a URL that was given; empty where it is the Service."""
+        return urlsplit(self.report_url).hostname or "" if self.report_url else ""

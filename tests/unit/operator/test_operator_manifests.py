@@ -1,0 +1,179 @@
+"""What an installation consists of."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import yaml
+from typer.testing import CliRunner
+
+from corral.api import all_crds
+from corral.cli.main import app
+from corral.operator import rbac
+from corral.operator.manifests import (
+    InstallSettings,
+    cluster_rules,
+    install_objects,
+    local_objects,
+)
+from corral.operator.settings import ProcessSettings
+from corral.runtime.webhooks import INJECT_LABEL
+
+Obj = dict[str, Any]
+OWN = (*rbac.namespace_rules(), *rbac.LOCAL_NAMESPACE_RULES)
+
+
+def found(kind: str, name: str = "", objects: list[Obj] | None = None) -> Obj:
+    chosen = [
+        obj
+        for obj in (install_objects() if objects is None else objects)
+        if obj["kind"] == kind and (not name or obj["metadata"]["name"] == name)
+    ]
+    assert len(chosen) == 1, (kind, name)
+    return chosen[0]
+
+
+def container() -> Obj:
+    only: Obj = found("Deployment")["spec"]["template"]["spec"]["containers"][0]
+    return only
+
+
+def test_everything_is_there() -> None:
+    kinds = [obj["kind"] for obj in install_objects()]
+    assert kinds == [
+        *["CustomResourceDefinition"] * len(all_crds()),
+        "Namespace",
+        "ServiceAccount",
+        "ClusterRole",
+        "ClusterRoleBinding",
+        "Role",
+        "RoleBinding",
+        "Service",
+        "Service",
+        "Service",
+        "PodDisruptionBudget",
+        "Deployment",
+        "MutatingWebhookConfiguration",
+        "ValidatingWebhookConfiguration",
+    ]
+
+
+def test_what_differs_is_set_everywhere() -> None:
+    objects = install_objects(InstallSettings("elsewhere", image="here/corral:1", replicas=3))
+    for obj in objects:
+        assert obj["metadata"].get("namespace", "elsewhere") == "elsewhere"
+    assert found("Namespace", objects=objects)["metadata"]["name"] == "elsewhere"
+    deployment = found("Deployment", objects=objects)["spec"]
+    assert deployment["replicas"] == 3
+    first = deployment["template"]["spec"]["containers"][0]
+    assert first["image"] == "here/corral:1"
+    assert "--namespace=elsewhere" in first["args"]
+    binding = found("ClusterRoleBinding", objects=objects)
+    assert binding["subjects"] == [rbac.service_account("elsewhere")]
+    for kind in ("MutatingWebhookConfiguration", "ValidatingWebhookConfiguration"):
+        for webhook in found(kind, objects=objects)["webhooks"]:
+            assert webhook["clientConfig"]["service"]["namespace"] == "elsewhere"
+
+
+def test_replicas_survive_each_other() -> None:
+    spec = found("Deployment")["spec"]
+    assert spec["replicas"] == 2
+    assert spec["strategy"]["rollingUpdate"]["maxUnavailable"] == 0
+    labels = spec["template"]["metadata"]["labels"]
+    selectors = [
+        spec["selector"]["matchLabels"],
+        found("PodDisruptionBudget")["spec"]["selector"]["matchLabels"],
+        *(s["labelSelector"]["matchLabels"] for s in
+          spec["template"]["spec"]["topologySpreadConstraints"]),
+    ]  # fmt: skip
+    for selector in selectors:
+        assert selector.items() <= labels.items()
+
+
+def test_pods_may_do_nothing() -> None:
+    pod = found("Deployment")["spec"]["template"]["spec"]
+    assert pod["securityContext"]["runAsNonRoot"] is True
+    assert pod["securityContext"]["seccompProfile"] == {"type": "RuntimeDefault"}
+    own = container()["securityContext"]
+    assert own["allowPrivilegeEscalation"] is False
+    assert own["readOnlyRootFilesystem"] is True
+    assert own["capabilities"] == {"drop": ["ALL"]}
+    labels = found("Namespace")["metadata"]["labels"]
+    assert labels["pod-security.kubernetes.io/enforce"] == "restricted"
+
+
+def test_ports_are_those_that_a_process_listens_on() -> None:
+    settings = ProcessSettings()
+    ports = {port["name"]: port["containerPort"] for port in container()["ports"]}
+    assert ports == {
+        "health": settings.health_port,
+        "webhooks": settings.webhook_port,
+        "reports": settings.report_port,
+    }
+    for obj in install_objects():
+        if obj["kind"] == "Service" and "selector" in obj["spec"]:
+            assert {port["targetPort"] for port in obj["spec"]["ports"]} <= ports.keys()
+    for probe in ("startupProbe", "livenessProbe", "readinessProbe"):
+        assert container()[probe]["httpGet"]["port"] in ports
+
+
+def test_arguments_are_taken_by_the_command() -> None:
+    said = CliRunner().invoke(app, ["operator", *container()["args"], "--help"])
+    assert said.exit_code == 0, said.output
+
+
+def test_authorities_are_injected_into_our_webhooks() -> None:
+    for kind in ("MutatingWebhookConfiguration", "ValidatingWebhookConfiguration"):
+        config = found(kind)
+        assert config["metadata"]["labels"][INJECT_LABEL]
+        assert config["metadata"]["name"] == rbac.CONFIGURATIONS
+        assert {w["failurePolicy"] for w in config["webhooks"]} == {"Fail"}
+        names = {rule["resources"][0] for w in config["webhooks"] for rule in w["rules"]}
+        assert names == {"trainingjobs", "checkpoints"}
+
+
+def test_printed_for_kubectl() -> None:
+    said = CliRunner().invoke(app, ["install", "--print", "--namespace", "mine"])
+    assert said.exit_code == 0, said.output
+    assert list(yaml.safe_load_all(said.stdout)) == install_objects(InstallSettings("mine"))
+
+
+class TestRights:
+    """The roles give no more than what is written down."""
+
+    def test_no_wildcards(self) -> None:
+        for rule in (*cluster_rules(), *rbac.LOCAL_RULES, *OWN):
+            words = {*rule.resources, *rule.verbs, rule.group}
+            assert "*" not in words
+            assert rule.resources
+            assert rule.verbs
+
+    def test_nothing_that_leads_to_more(self) -> None:
+        for rule in (*cluster_rules(), *rbac.LOCAL_RULES, *OWN):
+            assert rule.group != "rbac.authorization.k8s.io"
+            assert not {"bind", "escalate", "impersonate"} & set(rule.verbs)
+
+    @pytest.mark.parametrize("resource", ["secrets"])
+    def test_secrets_are_never_listed(self, resource: str) -> None:
+        for rule in cluster_rules():
+            if resource in rule.resources:
+                assert rule.verbs == ("get",)
+
+    def test_nothing_is_granted_twice(self) -> None:
+        seen: set[tuple[str, str, str, str]] = set()
+        for rule in (*cluster_rules(), *rbac.LOCAL_RULES):
+            for resource in rule.resources:
+                for verb in rule.verbs:
+                    for name in rule.names or ("",):
+                        right = (rule.group, resource, verb, name)
+                        assert right not in seen
+                        seen.add(right)
+
+    def test_the_same_rules_beside_an_embedded_server(self) -> None:
+        installed = found("ClusterRole")["rules"]
+        local = found("ClusterRole", objects=local_objects("someone"))["rules"]
+        assert local[: len(installed)] == installed
+        assert len(local) == len(installed) + len(rbac.LOCAL_RULES)
+        binding = found("ClusterRoleBinding", objects=local_objects("someone"))
+        assert binding["subjects"] == [rbac.user("someone")]
