@@ -216,7 +216,8 @@ class JobController:
         return 0.0
 
     async def _launch(self, job: Obj, launch: Launch, source: str, memory: _Memory) -> None:
-        generation = Generation(launch.attempt, launch.world, source)
+        together = (job.get("status") or {}).get("attempt")
+        generation = Generation(launch.attempt, launch.world, source, set_attempt=together)
         made = await self._resources.create_pods(job, generation, launch.indexes)
         memory.known |= {(replica_of(pod) or 0, launch.attempt) for pod in made}
 

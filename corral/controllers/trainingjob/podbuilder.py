@@ -188,7 +188,7 @@ class PodBuilder:
             "CORRAL_JOB_UID": self._uid,
             "CORRAL_REPLICA": str(self._index),
             "CORRAL_REPLICAS": str(self._generation.world),
-            "CORRAL_ATTEMPT": str(self._generation.attempt),
+            "CORRAL_ATTEMPT": str(self._generation.shared_attempt),
             "CORRAL_FRAMEWORK": framework,
         }
         base = self._settings.report_url

@@ -82,7 +82,7 @@ def rendezvous_env(framework: str, replica: Replica, *, pod: Obj) -> Env:
 
 def default_port(replica: Replica, shift: int = 0) -> int:
     """The port where the replicas of an attempt meet."""
-    seed = f"{replica.uid}/{replica.generation.attempt}".encode()
+    seed = f"{replica.uid}/{replica.generation.shared_attempt}".encode()
     number = int.from_bytes(hashlib.sha256(seed).digest()[:4], "big")
     return _FIRST_PORT + (number + shift) % _PORTS
 
@@ -117,7 +117,7 @@ def _torch_elastic(replica: Replica, endpoint: str) -> Env:
     return {
         "PET_RDZV_BACKEND": "c10d",
         "PET_RDZV_ENDPOINT": endpoint,
-        "PET_RDZV_ID": f"{replica.uid or replica.job}-{replica.generation.attempt}",
+        "PET_RDZV_ID": f"{replica.uid or replica.job}-{replica.generation.shared_attempt}",
         "PET_RDZV_CONF": f"is_host={'true' if replica.index == 0 else 'false'}",
     }
 

@@ -21,6 +21,7 @@ from typing import TypeVar
 from corral.api.training import JOB_LABEL, TRAININGJOBS
 from corral.checkpoints.errors import InvalidManifest
 from corral.checkpoints.manifest import Manifest, decode
+from corral.controllers.trainingjob.attempts import is_fenced, wanted_attempt
 from corral.controllers.trainingjob.checkpoint_objects import CheckpointObjects, Facts
 from corral.controllers.trainingjob.checkpoint_places import PlaceRefused, job_place
 from corral.controllers.trainingjob.checkpoint_stores import Stores
@@ -92,7 +93,15 @@ class Caller:
     pod: Obj
     replica: int
     attempt: int
+    """Of the pod."""
     world: int
+
+    @property
+    def set_attempt(self) -> int:
+        """Of the set that it works in: the others may have been started before it."""
+        status = self.job.get("status") or {}
+        alone = (status.get("replicaAttempts") or {}).get(str(self.replica))
+        return int(status["attempt"]) if alone == self.attempt else self.attempt
 
 
 class ReportService:
@@ -219,14 +228,16 @@ class ReportService:
         _check_attempt(caller, request.attempt)
         _check_part(caller, request.replica, request.of)
         fresh = await self._fresh(caller)
-        return await self._asked(self._uploads.begin(fresh, caller.attempt, request))
+        return await self._asked(self._uploads.begin(fresh, caller.set_attempt, request))
 
     async def commit(self, caller: Caller, identifier: str, commit: Commit) -> Obj:
         """The files are stored."""
         _check_attempt(caller, commit.attempt)
         _check_part(caller, commit.replica, commit.of)
         fresh = await self._fresh(caller)
-        return await self._asked(self._uploads.commit(fresh, caller.attempt, identifier, commit))
+        return await self._asked(
+            self._uploads.commit(fresh, caller.set_attempt, identifier, commit)
+        )
 
     async def restore(self, caller: Caller, request: RestoreRequest) -> Obj:
         """What to start from."""
@@ -278,7 +289,7 @@ class ReportService:
     ) -> int | None:
         """The step of the next sharded checkpoint; replica 0 sets the pace."""
         job, now = caller.job, self._wall()
-        began = self._began.setdefault((uid_of(job), caller.attempt), now)
+        began = self._began.setdefault((uid_of(job), caller.set_attempt), now)
         if len(self._began) > 20_000:
             del self._began[next(iter(self._began))]
         plan = plan_of(job)
@@ -286,7 +297,7 @@ class ReportService:
             made = next_plan(
                 job,
                 checkpoints,
-                attempt=caller.attempt,
+                attempt=caller.set_attempt,
                 step=report.step,
                 rate=self._progress.rate(job),
                 began=began,
@@ -297,7 +308,7 @@ class ReportService:
                 notes = {"metadata": {"uid": uid_of(job), "annotations": {PLAN: made.text()}}}
                 await self._asked(self._patch_job(job, notes))
                 plan = made
-        if plan is None or plan.attempt != caller.attempt:
+        if plan is None or plan.attempt != caller.set_attempt:
             return None
         return plan.step if report.step is None or plan.step > report.step else None
 
@@ -359,14 +370,16 @@ class ReportService:
 
 
 def _check_fence(caller: Caller) -> None:
-    present = (caller.job.get("status") or {}).get("attempt")
-    if present is not None and caller.attempt < present:
-        raise Fenced(f"attempt {present} of the job has begun; attempt {caller.attempt} must stop")
+    status = caller.job.get("status") or {}
+    if status.get("attempt") is not None and is_fenced(status, caller.replica, caller.attempt):
+        wanted = wanted_attempt(status, caller.replica)
+        raise Fenced(f"attempt {wanted} of the job has begun; attempt {caller.attempt} must stop")
 
 
 def _check_attempt(caller: Caller, said: int | None) -> None:
-    if said is not None and said < caller.attempt:
-        raise Fenced(f"the pod is of attempt {caller.attempt}; attempt {said} must stop")
+    present = min(caller.attempt, caller.set_attempt)
+    if said is not None and said < present:
+        raise Fenced(f"the pod is of attempt {present}; attempt {said} must stop")
 
 
 def _check_part(caller: Caller, part: int, of: int) -> None:

@@ -282,6 +282,22 @@ async def test_an_older_attempt_in_the_body_is_fenced() -> None:
         await service(FakeClient(), FakeViews()).report(caller(), Report(step=1, attempt=1))
 
 
+async def test_a_replica_that_was_restarted_alone_works_in_its_set() -> None:
+    """It is of attempt 3, in a set of attempt 2; only its own earlier pod is fenced."""
+    alone = {**JOB, "status": {"attempt": 2, "replicaAttempts": {"1": 3}}}
+    views = FakeViews()
+    views.jobs["mnist"] = alone
+    others = await service(FakeClient(), views).identify("Bearer x", "a", "mnist")
+    assert (others.attempt, others.set_attempt) == (2, 2)
+    views.pods["pod-uid"] = pod(attempt=3, **{"replica-id": "1"})
+    again = await service(FakeClient(), views).identify("Bearer x", "a", "mnist")
+    assert (again.attempt, again.set_attempt) == (3, 2)
+    await service(FakeClient(), views).report(again, Report(step=1, attempt=2))
+    views.pods["pod-uid"] = pod(attempt=2, **{"replica-id": "1"})
+    with pytest.raises(Fenced, match="attempt 3 of the job has begun; attempt 2 must stop"):
+        await service(FakeClient(), views).identify("Bearer x", "a", "mnist")
+
+
 async def test_parts_of_others_are_refused() -> None:
     found = service(FakeClient(), FakeViews())
     for replica, of, world, mine in ((1, 1, 1, 0), (0, 2, 2, 1), (2, 4, 2, 0), (0, 3, 2, 0)):
