@@ -31,7 +31,7 @@ test: install
 
 # Long: SIGKILL at random under load, a thousand pods.
 soak: install
-	$(BIN)/python -m pytest -m soak -s tests/e2e
+	$(BIN)/python -m pytest -m soak -s tests
 
 # The same cases against kube-apiserver, etcd and kube-controller-manager, and the comparisons.
 test-real: install
