@@ -1,0 +1,50 @@
+"""A cluster of its own with a node that really runs pods, and the definitions of our kinds."""
+
+from __future__ import annotations
+
+import os
+import random
+from collections.abc import Iterator
+
+import pytest
+
+from corral.api.training import KINDS
+from tests.backends import Backend, EmbeddedBackend, Node, RealBackend, add_node
+from tests.cluster.objects import Objects, eventually
+from tests.cluster.trainingjob_faults.jobs import Jobs
+
+
+@pytest.fixture(scope="session")
+def backend(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Backend]:
+    kind = RealBackend if os.environ.get("CORRAL_BACKEND") == "real" else EmbeddedBackend
+    backend = kind(tmp_path_factory.mktemp("faults"))
+    try:
+        backend.start()
+        for definition in KINDS:
+            Objects(backend).create("customresourcedefinitions", definition.crd())
+        path = "/apis/training.corral.dev/v1alpha1/trainingjobs"
+        eventually(lambda: backend.request("GET", path).code == 200)
+        yield backend
+    finally:
+        backend.stop()
+
+
+@pytest.fixture(scope="session")
+def node(backend: Backend) -> Iterator[Node]:
+    """With room for the pods of all jobs at once."""
+    node = add_node(backend, "one", options=("--max-pods", "300"))
+    yield node
+    node.stop()
+
+
+@pytest.fixture
+def jobs(objects: Objects, node: Node) -> Jobs:
+    return Jobs(objects)
+
+
+@pytest.fixture
+def seed() -> int:
+    """``CORRAL_SEED``, else any; in the output of a case that fails."""
+    chosen = int(os.environ.get("CORRAL_SEED") or random.SystemRandom().randrange(10**6))
+    print(f"CORRAL_SEED={chosen}")
+    return chosen
