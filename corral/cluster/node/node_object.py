@@ -18,6 +18,8 @@ from corral.kube.types import Obj
 __all__ = ["node_labels", "node_object", "node_status"]
 
 KUBELET_VERSION: Final = f"v1.37.1+corral-{__version__}"
+RUNTIME_LABEL: Final = "corral.dev/runtime"
+"""Sets our nodes apart from those that run images."""
 _ARCHITECTURES: Final = {"x86_64": "amd64", "aarch64": "arm64"}
 _CONDITIONS: Final = (
     ("MemoryPressure", "False", "KubeletHasSufficientMemory",
@@ -41,6 +43,7 @@ def node_labels(config: AgentConfig, gpus: Sequence[Gpu]) -> dict[str, str]:
         "kubernetes.io/arch": architecture(),
         "beta.kubernetes.io/os": "linux",
         "beta.kubernetes.io/arch": architecture(),
+        RUNTIME_LABEL: "process",
         **gpu_labels(gpus),
         **config.labels,
     }

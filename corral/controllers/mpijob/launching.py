@@ -25,6 +25,7 @@ from posixpath import basename
 from typing import Final
 
 from corral.controllers.mpijob import names
+from corral.controllers.mpijob.pods import add_volume
 from corral.controllers.mpijob.settings import ObjectSettings
 from corral.controllers.mpijob.view import JobView
 from corral.kube.types import Obj
@@ -42,9 +43,11 @@ __all__ = [
     "account_name",
     "agent_env",
     "agent_script",
+    "config_volume",
     "is_waiting",
     "needs_rsh",
     "prepare_launcher",
+    "prepare_worker",
     "rsh_settings",
     "uses_agent",
     "uses_rsh",
@@ -73,6 +76,8 @@ _AGENTS: Final = {
 Open MPI have different ones, and ignore the other's."""
 _MODES: Final = {"Intel": {"I_MPI_HYDRA_BOOTSTRAP": "ssh"}, "MPICH": {"HYDRA_LAUNCHER": "ssh"}}
 """Under a batch system these would be something else by default."""
+_FLAT: Final = {"OMPI_MCA_plm_rsh_no_tree_spawn": "1", "PRTE_MCA_plm_ssh_no_tree_spawn": "1"}
+"""Otherwise workers would start daemons on other workers, and they have no right to."""
 
 
 # -- which of the two ---------------------------------------------------------------------------
@@ -120,9 +125,17 @@ def _selector(replica: Obj) -> dict[str, str]:
 # -- the pods -----------------------------------------------------------------------------------
 
 
-def agent_env(implementation: str, agent: str) -> dict[str, str]:
+def agent_env(view: JobView, agent: str) -> dict[str, str]:
     """The variables that make an MPI use a program instead of ssh."""
-    return {**_MODES.get(implementation, {}), **dict.fromkeys(_AGENTS[implementation], agent)}
+    kind = view.implementation
+    env = {**_MODES.get(kind, {}), **dict.fromkeys(_AGENTS[kind], agent)}
+    if agent != AGENT_PATH:
+        return env
+    if kind == "OpenMPI":
+        env |= _FLAT
+    elif kind == "Intel":
+        env["I_MPI_HYDRA_BRANCH_COUNT"] = str(max(view.workers, 1))
+    return env
 
 
 @cache
@@ -135,6 +148,27 @@ def prepare_launcher(pod: Obj, view: JobView) -> None:
     """Give the launcher's pod its account, and a token whatever its default is."""
     pod["serviceAccountName"] = account_name(view)
     pod["automountServiceAccountToken"] = True
+
+
+def prepare_worker(pod: Obj, view: JobView) -> None:
+    """Have a worker wait, and show it the agent.
+
+    It never runs that, but daemons of Open MPI refuse to start where they do not find it.
+    """
+    container: Obj = pod["containers"][0]
+    if is_waiting(container):
+        container["command"] = list(WAIT)
+        container.pop("args", None)
+    add_volume(pod, config_volume(view, [(AGENT, 0o555)]), names.CONFIG_MOUNT_PATH)
+
+
+def config_volume(view: JobView, items: Iterable[tuple[str, int]]) -> Obj:
+    """Some keys of the job's ConfigMap as files with modes."""
+    source: Obj = {
+        "name": names.config_map_name(view.name),
+        "items": [{"key": key, "path": key, "mode": mode} for key, mode in items],
+    }
+    return {"name": names.CONFIG_VOLUME, "configMap": source}
 
 
 def is_waiting(container: Obj) -> bool:

@@ -2,14 +2,15 @@
 
 A container has its hosts file mounted, so the file itself must stay and only its content change,
 while programs read it. Therefore no line ever moves: a name that goes is blanked out in place, a
-new one fills a gap of its length or is appended. All pods of a namespace see the same names after
-their own, so each change is worked out once (``NamesBlock``) and written into every file.
+new one fills a gap of its length or is appended. All pods of a namespace that search the same
+domains see the same names after their own, so each change is worked out once (``NamesBlock``) and
+written into every file.
 """
 
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Final, NamedTuple
 
@@ -43,12 +44,18 @@ def header(
     return "\n".join(lines) + "\n"
 
 
-def line_of(record: Record, *, namespace: str, domain: str) -> bytes:
-    """The line by which pods of ``namespace`` find a record; short names only in its own."""
+def line_of(record: Record, *, namespace: str, domain: str, searches: Sequence[str] = ()) -> bytes:
+    """The line by which pods of ``namespace`` find a record; short names only in its own.
+
+    ``searches`` are domains that may be left out of names, as ``dnsConfig`` has them: a resolver
+    would try them, but it does not with names of a hosts file.
+    """
     full = f"{record.name}.{record.namespace}"
     names = [f"{full}.svc.{domain}", f"{full}.svc", full]
     if namespace == record.namespace:
         names.append(record.name)
+    short = [names[0].removesuffix(f".{search}") for search in searches]
+    names += [name for name in dict.fromkeys(short) if name not in names]
     return f"{record.address}\t{' '.join(names)}\n".encode()
 
 
@@ -61,11 +68,19 @@ class Edit(NamedTuple):
 
 
 class NamesBlock:
-    """The names that all pods of one namespace see."""
+    """The names that all pods of one namespace see that search the same domains."""
 
-    def __init__(self, namespace: str, domain: str, records: Iterable[Record]) -> None:
+    def __init__(
+        self,
+        namespace: str,
+        domain: str,
+        records: Iterable[Record],
+        *,
+        searches: Sequence[str] = (),
+    ) -> None:
         self._namespace = namespace
         self._domain = domain
+        self._searches = searches
         self._lines: dict[bytes, int] = {}
         self._gaps: dict[int, list[int]] = {}
         self._wasted = 0
@@ -118,15 +133,19 @@ class NamesBlock:
         return [Edit(0, bytes(self.content), len(self.content))]
 
     def _line(self, record: Record) -> bytes:
-        return line_of(record, namespace=self._namespace, domain=self._domain)
+        return line_of(
+            record, namespace=self._namespace, domain=self._domain, searches=self._searches
+        )
 
 
 class HostsFile:
     """The hosts file of one pod."""
 
-    def __init__(self, path: Path, own: str) -> None:
+    def __init__(self, path: Path, own: str, *, searches: Sequence[str] = ()) -> None:
         self._path = path
         self._own = own.encode()
+        self.searches = tuple(searches)
+        """Domains of the cluster that the pod leaves out of names."""
 
     def write(self, block: NamesBlock) -> None:
         """Make it whole, from the beginning; a file that is right is not touched."""

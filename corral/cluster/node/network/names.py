@@ -11,7 +11,7 @@ import asyncio
 import logging
 import time
 from collections.abc import Callable, Sequence
-from typing import Final
+from typing import Final, TypeAlias
 
 from corral.cluster.node.network.directory import Record
 from corral.cluster.node.network.hosts import Edit, HostsFile, NamesBlock
@@ -22,6 +22,8 @@ _FEW: Final = 32
 """Files that are written on the spot; more go to a thread."""
 _REST: Final = 4.0
 """A round is followed by this many times its duration in which nothing is written."""
+_Scope: TypeAlias = tuple[str, tuple[str, ...]]
+"""A namespace, and the domains that its pods leave out of names."""
 
 
 class NamesWriter:
@@ -38,8 +40,8 @@ class NamesWriter:
         self._records = records
         self._domain = domain
         self._clock = clock
-        self._blocks: dict[str, NamesBlock] = {}
-        self._files: dict[str, dict[str, HostsFile]] = {}
+        self._blocks: dict[_Scope, NamesBlock] = {}
+        self._files: dict[_Scope, dict[str, HostsFile]] = {}
         self._gone: set[Record] = set()
         self._new: set[Record] = set()
         self._wake = asyncio.Event()
@@ -51,8 +53,8 @@ class NamesWriter:
             return
         self._begun = True
         self._blocks.clear()
-        for namespace, files in self._files.items():
-            block = self._block(namespace)
+        for scope, files in self._files.items():
+            block = self._block(scope)
             for file in files.values():
                 file.write(block)
         self._gone.clear()
@@ -60,21 +62,24 @@ class NamesWriter:
 
     def add(self, namespace: str, uid: str, file: HostsFile) -> None:
         """Write a pod's file with the names of this moment, and keep it up to date."""
-        self._files.setdefault(namespace, {})[uid] = file
-        file.write(self._block(namespace))
+        scope = (namespace, file.searches)
+        self._files.setdefault(scope, {})[uid] = file
+        file.write(self._block(scope))
 
     def adopt(self, namespace: str, uid: str, file: HostsFile) -> None:
         """Keep a file up to date that an earlier agent wrote."""
-        self._files.setdefault(namespace, {})[uid] = file
+        scope = (namespace, file.searches)
+        self._files.setdefault(scope, {})[uid] = file
         if self._begun:
-            file.write(self._block(namespace))
+            file.write(self._block(scope))
 
     def remove(self, namespace: str, uid: str) -> None:
-        files = self._files.get(namespace, {})
-        files.pop(uid, None)
-        if not files:
-            self._files.pop(namespace, None)
-            self._blocks.pop(namespace, None)
+        for scope in [scope for scope in self._files if scope[0] == namespace]:
+            files = self._files[scope]
+            files.pop(uid, None)
+            if not files:
+                self._files.pop(scope, None)
+                self._blocks.pop(scope, None)
 
     def change(self, gone: frozenset[Record], new: frozenset[Record]) -> None:
         """Records went and came; returns at once."""
@@ -101,20 +106,21 @@ class NamesWriter:
         gone, new = self._gone, self._new
         self._gone, self._new = set(), set()
         work: list[tuple[HostsFile, Sequence[Edit]]] = []
-        for namespace, block in self._blocks.items():
+        for scope, block in self._blocks.items():
             edits = block.change(gone, new)
             if edits:
-                work += [(file, edits) for file in self._files.get(namespace, {}).values()]
+                work += [(file, edits) for file in self._files.get(scope, {}).values()]
         if len(work) <= _FEW:
             _write(work)
         else:
             await asyncio.to_thread(_write, work)
 
-    def _block(self, namespace: str) -> NamesBlock:
-        block = self._blocks.get(namespace)
+    def _block(self, scope: _Scope) -> NamesBlock:
+        block = self._blocks.get(scope)
         if block is None:
-            block = NamesBlock(namespace, self._domain, self._current())
-            self._blocks[namespace] = block
+            namespace, searches = scope
+            block = NamesBlock(namespace, self._domain, self._current(), searches=searches)
+            self._blocks[scope] = block
         return block
 
     def _current(self) -> set[Record]:

@@ -221,6 +221,7 @@ class PodNetwork:
         domain = ""
         if spec.get("subdomain") and not shares:
             domain = f"{spec['subdomain']}.{meta.get('namespace', '')}.svc.{self._domain}"
+        searches = (spec.get("dnsConfig") or {}).get("searches") or ()
         own = hosts.header(
             address,
             hostname,
@@ -238,12 +239,13 @@ class PodNetwork:
             hostname=hostname,
             own=own,
             host_network=shares,
+            searches=[name for name in searches if name.endswith(f".svc.{self._domain}")],
         )
 
     def _admit(self, record: Record, network: str, *, is_new: bool) -> Sandbox:
         path = self._records.hosts(record.uid)
-        self._names.add(record.namespace, record.uid, hosts.HostsFile(path, record.own),
-                        is_new=is_new)  # fmt: skip
+        file = hosts.HostsFile(path, record.own, searches=record.searches)
+        self._names.add(record.namespace, record.uid, file, is_new=is_new)
         sandbox = Sandbox(
             uid=record.uid,
             namespace=record.namespace,

@@ -7,6 +7,7 @@ agent leaves when it is killed, the next one finds it here.
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
@@ -25,6 +26,8 @@ class Record:
     own: str
     """The head of its hosts file."""
     host_network: bool = False
+    searches: Sequence[str] = ()
+    """Domains of the cluster that the pod leaves out of names."""
 
 
 class Records:

@@ -54,6 +54,29 @@ def test_short_names_only_at_home() -> None:
     assert b" web\n" not in line_of(entry, namespace="other", domain="d")
 
 
+def test_domains_that_are_searched_may_be_left_out() -> None:
+    entry, searches = Record("ns", "w-0.job", "10.1.0.1"), ["job.ns.svc.d", "other.ns.svc.d"]
+    at_home = line_of(entry, namespace="ns", domain="d", searches=searches)
+    assert at_home.split()[-2:] == [b"w-0.job", b"w-0"]
+    abroad = line_of(entry, namespace="other", domain="d", searches=[*searches, "svc.d"])
+    assert abroad.split()[-2:] == [b"w-0.job.ns", b"w-0"]
+    assert abroad.count(b"w-0.job.ns ") == 1
+
+
+def test_pods_that_search_other_domains(tmp_path: Path) -> None:
+    """Files of one namespace differ where their pods search different domains."""
+    known = {Record("ns", "w-0.job", "10.1.0.1")}
+    writer = NamesWriter(lambda: frozenset(known), domain="d")
+    searching = HostsFile(tmp_path / "a", OWN, searches=["job.ns.svc.d"])
+    writer.add("ns", "a", searching)
+    writer.add("ns", "b", HostsFile(tmp_path / "b", OWN))
+    assert (tmp_path / "a").read_text().endswith(" w-0.job w-0\n")
+    assert (tmp_path / "b").read_text().endswith(" w-0.job\n")
+    writer.remove("ns", "a")
+    writer.remove("ns", "b")
+    assert not writer._files and not writer._blocks
+
+
 def test_lines_never_move(tmp_path: Path) -> None:
     """Any changes in any order: the file says the same as the block, and lines stay in place."""
     rng = random.Random(7)
