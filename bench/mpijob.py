@@ -78,8 +78,7 @@ class Peer(Process):
 
     def argv(self) -> list[str]:
         folder = peer_folder()
-        if folder is None:
-            sys.exit("bench/mpijob.py: mpi-operator could not be built")
+        assert folder is not None
         return peer_argv(folder, self.kubeconfig, *self.flags)
 
 
@@ -290,12 +289,29 @@ class Turn:
         self.found: dict[str, Any] = {"reckoned": []}
 
     async def run(self) -> dict[str, Any]:
+        work, guard = asyncio.create_task(self._work()), asyncio.create_task(self._guard())
+        await asyncio.wait((work, guard), return_when=asyncio.FIRST_COMPLETED)
+        if guard.done():
+            work.cancel()
+            await guard
+        guard.cancel()
+        await work
+        return self.found
+
+    async def _guard(self) -> None:
+        """Nobody waits for an operator that has ended."""
+        while True:
+            if self.operator.process.poll() is not None:
+                log = self.operator.folder / f"{self.operator.name}.log"
+                raise RuntimeError(f"{self.operator.name} has ended:\n{log.read_text()[-2000:]}")
+            await asyncio.sleep(0.5)
+
+    async def _work(self) -> None:
         async with session(self.backend) as http:
             client = Client(self.backend, http)
             await self._many(client, http)
             await self._one(client, http)
         self.found["rss_mb"] = self.operator.memory()
-        return self.found
 
     async def _many(self, client: Client, http: aiohttp.ClientSession) -> None:
         space, count = "bench", self.size.jobs
@@ -317,9 +333,12 @@ class Turn:
             "created_s": took,
             "cpu_created_s": self.operator.cpu() - cpu,
         }
-        if not self.found["reckoned"]:
-            async with asyncio.timeout(self.size.limit):
+        try:
+            async with asyncio.timeout(self.size.limit if took < self.size.limit else 0):
                 await all_succeeded(client, space, count + 1)
+        except TimeoutError:
+            self.found["unfinished"] = True
+        else:
             self.found["settled_s"] = time.perf_counter() - began
             self.found["cpu_s"] = self.operator.cpu() - cpu
             self.found["memory_mb"] = self.operator.memory() - memory
@@ -329,7 +348,7 @@ class Turn:
 
     async def _one(self, client: Client, http: aiohttp.ClientSession) -> None:
         space, workers = "large", self.size.workers
-        if "jobs" in self.found["reckoned"]:
+        if "unfinished" in self.found:
             await self._forget(client)
         await make_space(client, space)
         server = self.backend.server
@@ -412,6 +431,8 @@ def in_turns(folder: Path, size: Size, repeats: int) -> dict[str, list[dict[str,
 
 def main() -> None:
     options = arguments(__doc__ or "")
+    if peer_folder() is None:
+        sys.exit("bench/mpijob.py: mpi-operator could not be built")
     size = Size(40, 100, 60.0) if options.quick else Size(200, 1000, 300.0)
     repeats = options.repeats or (1 if options.quick else 3)
     memory = Path("/dev/shm")
@@ -421,6 +442,9 @@ def main() -> None:
         found = in_turns(Path(folder), size, repeats)
         default = turn(PeerByDefault, Path(folder) / "default", size)
         print(PeerByDefault.name, rounded(default), flush=True)
+    for name, turns in found.items():
+        if any("unfinished" in each for each in turns):
+            sys.exit(f"bench/mpijob.py: jobs of {name} were not over in time")
     ours, peer = middle(found["ours"]), middle(found["peer"])
     calls = {name: found[name][-1]["calls"] for name in found}
     report(

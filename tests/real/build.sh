@@ -5,6 +5,7 @@ set -euo pipefail
 here=$(cd "$(dirname "$0")" && pwd)
 kubernetes=v1.37.1
 helm=v3.22.0
+mpi_operator=v0.8.0
 if [ -n "${KUBEBUILDER_ASSETS:-}" ]; then echo "$KUBEBUILDER_ASSETS"; exit; fi
 out=${CORRAL_CACHE:-$HOME/.cache/corral}/real/bin-$kubernetes
 mkdir -p "$out"
@@ -37,5 +38,27 @@ fi
 if need helm; then
   GOFLAGS="-buildvcs=false -trimpath" GOBIN=$work go install "helm.sh/helm/v3/cmd/helm@$helm" >&2
   mv "$work/helm" "$out/helm"
+fi
+# The peer of our MPIJobs, with its definition and examples. A module of its own: its versions are
+# not those above. Without it, everything but the comparisons with it can go on.
+peer=mpi-operator-$mpi_operator
+build_peer() {
+  local answer module
+  answer=$(go mod download -json "github.com/kubeflow/mpi-operator@$mpi_operator") ||
+    { echo "$answer"; return 1; }
+  module=$(sed -n 's/^[[:space:]]*"Dir": "\(.*\)",\{0,1\}$/\1/p' <<<"$answer")
+  [ -n "$module" ] || return 1
+  mkdir -p "$work/peer" && cp -r "$module" "$work/source" && chmod -R u+w "$work/source" || return 1
+  cd "$work/source" || return 1
+  # it listens for health checks on a port that others may have: any free one will do
+  sed -i 's/healthCheckPort = 8080$/healthCheckPort = 0/' cmd/mpi-operator/app/server.go
+  GOFLAGS="-buildvcs=false -trimpath" go build -ldflags "-s -w" -o "$work/peer/mpi-operator" \
+    ./cmd/mpi-operator || return 1
+  cp manifests/base/kubeflow.org_mpijobs.yaml "$work/peer/crd.yaml" || return 1
+  cp -r examples/v2beta1 "$work/peer/examples" && mv "$work/peer" "$out/$peer"
+}
+if need "$peer/mpi-operator"; then
+  rm -rf "${out:?}/$peer"
+  (build_peer) >&2 || echo "mpi-operator was not built: comparisons with it are skipped" >&2
 fi
 echo "$out"
