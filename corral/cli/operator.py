@@ -58,6 +58,16 @@ def operator(
     retry_period: Annotated[float, typer.Option(help="Seconds between two tries.")] = 2.0,
     workers: Annotated[int, typer.Option(min=1, help="Reconciles at the same time.")] = 10,
     resync: Annotated[float, typer.Option(help="Seconds until all is looked at again.")] = 300.0,
+    gang_scheduling: Annotated[
+        str,
+        typer.Option(help="For MPIJobs: volcano, or the name of a scheduler with PodGroups."),
+    ] = "",
+    cluster_domain: Annotated[
+        str, typer.Option(help="Ends the names of hosts in MPIJobs, such as cluster.local.")
+    ] = "",
+    mpi_agent: Annotated[
+        bool, typer.Option(help="Launch MPIJobs on process nodes by our agent instead of ssh.")
+    ] = False,
     health_port: Annotated[int, typer.Option(help=f"Port of health and metrics{_NONE}.")] = 8081,
     webhook_port: Annotated[int, typer.Option(help=f"Port of webhooks{_NONE}.")] = 9443,
     webhook_host: Annotated[
@@ -106,6 +116,9 @@ def operator(
         election=election,
         workers=workers,
         resync=resync,
+        gang_scheduler=gang_scheduling,
+        cluster_domain=cluster_domain,
+        mpi_agent=mpi_agent,
         health_host=listen,
         health_port=_port(health_port),
         webhook_host=listen,

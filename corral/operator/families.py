@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 from corral.operator import rbac
 
 if TYPE_CHECKING:
+    from corral.kube.client import KubeClient
     from corral.operator.settings import ProcessSettings
     from corral.runtime import Manager
     from corral.runtime.webhooks import Hooks
@@ -35,7 +36,8 @@ class Family:
 
     name: str
     register: Callable[[Manager, Surroundings], None]
-    hooks: Callable[[Hooks], None]
+    hooks: Callable[[Hooks, KubeClient | None], None]
+    """The client is for rules that depend on the cluster; without one, those of every cluster."""
     rules: tuple[rbac.Rule, ...]
     """In the whole cluster."""
 
@@ -56,12 +58,39 @@ def _register_trainingjob(manager: Manager, surroundings: Surroundings) -> None:
     checkpoints.register(manager, training, rules=store_rules(settings))
 
 
-def _hook_trainingjob(hooks: Hooks) -> None:
+def _hook_trainingjob(hooks: Hooks, client: KubeClient | None) -> None:
     from corral.controllers.trainingjob.webhooks import register_hooks
 
     register_hooks(hooks)
 
 
+def _register_mpijob(manager: Manager, surroundings: Surroundings) -> None:
+    from corral.controllers.mpijob import MPISettings, ObjectSettings, register
+
+    settings = surroundings.settings
+    objects = ObjectSettings(
+        cluster_domain=settings.cluster_domain, gang_scheduler=settings.gang_scheduler
+    )
+    mpi = MPISettings(
+        objects=objects,
+        agent=settings.mpi_agent,
+        # Where it is used at all there are process nodes, though they may not have joined yet.
+        agent_by_default=settings.mpi_agent,
+        workers=settings.workers,
+        resync=settings.resync,
+    )
+    register(manager, mpi)
+
+
+def _hook_mpijob(hooks: Hooks, client: KubeClient | None) -> None:
+    from time import monotonic
+
+    from corral.controllers.mpijob.webhooks import ClientContexts, register_hooks
+
+    register_hooks(hooks, ClientContexts(client, clock=monotonic) if client is not None else None)
+
+
 FAMILIES: tuple[Family, ...] = (
     Family("trainingjob", _register_trainingjob, _hook_trainingjob, rbac.TRAINING_RULES),
+    Family("mpijob", _register_mpijob, _hook_mpijob, rbac.MPI_RULES),
 )

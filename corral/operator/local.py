@@ -53,6 +53,7 @@ def _settings(local_root: Path) -> ProcessSettings:
         report_port=0,
         report_address=_LOOPBACK,
         local_root=local_root,
+        mpi_agent=True,
     )
 
 

@@ -50,7 +50,8 @@ class InstallSettings:
 
 def cluster_rules() -> tuple[rbac.Rule, ...]:
     """The rights that the operator needs in the whole cluster."""
-    return (*rbac.CLUSTER_RULES, *(rule for family in FAMILIES for rule in family.rules))
+    families = (rule for family in FAMILIES for rule in family.rules)
+    return (*rbac.CLUSTER_RULES, *rbac.merged(families))
 
 
 def install_objects(settings: InstallSettings | None = None) -> list[Obj]:
@@ -85,7 +86,7 @@ def install_objects(settings: InstallSettings | None = None) -> list[Obj]:
 
 def local_objects(user: str) -> list[Obj]:
     """What an operator beside an embedded API server finds there: all but Pods and webhooks."""
-    rules = (*cluster_rules(), *rbac.LOCAL_RULES)
+    rules = (*cluster_rules(), *rbac.LOCAL_RULES, *rbac.AGENT_RULES)
     return [
         *all_crds(),
         _namespace(NAMESPACE),

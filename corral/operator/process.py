@@ -13,6 +13,7 @@ from collections.abc import Callable
 from prometheus_client import CollectorRegistry
 
 from corral.api import all_kinds
+from corral.kube.client import KubeClient
 from corral.kube.config import ClusterConfig
 from corral.kube.errors import NotFound
 from corral.kube.kubeconfig import load_config
@@ -48,11 +49,11 @@ def operator_client(config: ClusterConfig | None = None) -> MeteredClient:
     return MeteredClient(config or load_config(), metrics=metrics, on_warning=logger.debug)
 
 
-def all_hooks() -> Hooks:
-    """The webhooks of all families."""
+def all_hooks(client: KubeClient | None = None) -> Hooks:
+    """The webhooks of all families; with a client they judge by what is in the cluster too."""
     hooks = Hooks()
     for family in FAMILIES:
-        family.hooks(hooks)
+        family.hooks(hooks, client)
     return hooks
 
 
@@ -128,14 +129,17 @@ class OperatorProcess:
     async def _check_definitions(self) -> None:
         """Say what is missing at once, instead of waiting for a first list that never comes."""
         paths = {f"/apis/{kind.resource().api_version}" for kind in all_kinds()}
+        missing = []
         for path in sorted(paths):
             try:
                 await self._client.request("GET", path)
             except NotFound:
-                raise DefinitionsMissing(
-                    f"the API server does not know {path.removeprefix('/apis/')}: install the "
-                    "definitions with `corral crds | kubectl apply -f -` or `corral install`"
-                ) from None
+                missing.append(path.removeprefix("/apis/"))
+        if missing:
+            raise DefinitionsMissing(
+                f"the API server does not know {' and '.join(missing)}: install the definitions "
+                "with `corral crds | kubectl apply -f -` or `corral install`"
+            )
 
     def _new_manager(self) -> Manager:
         settings = self.settings
@@ -163,7 +167,7 @@ class OperatorProcess:
             return None
         return WebhookService(
             self._client,
-            all_hooks(),
+            all_hooks(self._client),
             WebhookSettings(
                 settings.namespace,
                 name=rbac.CONFIGURATIONS,

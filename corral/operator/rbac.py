@@ -15,13 +15,16 @@ from corral.kube.types import Obj
 from corral.operator.settings import LEASE, NAMESPACE, REPORTS_SERVICE, SECRET
 
 __all__ = [
+    "AGENT_RULES",
     "CLUSTER_RULES",
     "LOCAL_NAMESPACE_RULES",
     "LOCAL_RULES",
+    "MPI_RULES",
     "NAME",
     "TRAINING_RULES",
     "Rule",
     "access_objects",
+    "merged",
     "namespace_rules",
     "service_account",
     "user",
@@ -86,6 +89,49 @@ TRAINING_RULES: Final = (
     Rule("", ("namespaces", "nodes"), _WATCHED),
     Rule("", ("secrets",), ("get",)),
 )
+
+MPI_RULES: Final = (
+    Rule("kubeflow.org", ("mpijobs",), (*_WATCHED, "patch", "delete")),
+    Rule("kubeflow.org", ("mpijobs/status",), ("patch",)),
+    Rule("kubeflow.org", ("mpijobs/finalizers",), ("update",)),
+    Rule("", ("pods",), (*_READ, "create", "delete")),
+    Rule("", ("pods/log",), ("get",)),
+    Rule("", ("services", "configmaps"), (*_READ, *_KEPT)),
+    Rule("", ("secrets",), ("get", "create", "patch")),
+    Rule("batch", ("jobs",), (*_READ, *_KEPT)),
+    Rule("batch", ("jobs/status",), ("patch",)),
+    Rule("networking.k8s.io", ("networkpolicies",), (*_READ, *_KEPT)),
+    Rule("scheduling.volcano.sh", ("podgroups",), (*_READ, *_KEPT)),
+    Rule("scheduling.x-k8s.io", ("podgroups",), (*_READ, *_KEPT)),
+    Rule("scheduling.k8s.io", ("priorityclasses",), _WATCHED),
+    Rule("", ("namespaces",), ("get",)),
+    Rule("", ("nodes",), _WATCHED),
+    Rule("", ("resourcequotas",), ("list",)),
+)
+
+AGENT_RULES: Final = (
+    # Launchers are given the right to start commands, and nobody can give what he has not.
+    Rule("", ("pods/exec",), ("get", "create")),
+    Rule(_RBAC, ("roles", "rolebindings"), (*_READ, *_KEPT)),
+)
+"""For MPIJobs on process nodes, which have no sshd: beside an embedded API server only."""
+
+
+def merged(rules: Iterable[Rule]) -> tuple[Rule, ...]:
+    """The same rights, each of them once: families need many of the same."""
+    seen: set[tuple[str, str, str, tuple[str, ...]]] = set()
+    out: list[Rule] = []
+    for rule in rules:
+        by_verbs: dict[tuple[str, ...], list[str]] = {}
+        for resource in rule.resources:
+            rights = {verb: (rule.group, resource, verb, rule.names) for verb in rule.verbs}
+            new = tuple(verb for verb, right in rights.items() if right not in seen)
+            seen.update(rights.values())
+            if new:
+                by_verbs.setdefault(new, []).append(resource)
+        for verbs, resources in by_verbs.items():
+            out.append(Rule(rule.group, tuple(resources), verbs, rule.names))
+    return tuple(out)
 
 
 def namespace_rules() -> tuple[Rule, ...]:

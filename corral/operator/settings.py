@@ -53,6 +53,14 @@ class ProcessSettings:
     """Reconciles at the same time, of each kind."""
     resync: float = 300.0
     """Seconds after which everything is looked at again."""
+    gang_scheduler: str = ""
+    """Who schedules the pods of an MPIJob together: ``volcano``, or the name of a scheduler with
+    scheduler-plugins; empty: nobody."""
+    cluster_domain: str = ""
+    """Ends the names of hosts in MPIJobs, such as ``cluster.local``; empty: they end in ``svc``."""
+
+    mpi_agent: bool = False
+    """Whether MPIJobs on process nodes are launched by our agent; takes `rbac.AGENT_RULES`."""
 
     health_host: str = "0.0.0.0"
     health_port: int | None = 8081

@@ -65,7 +65,7 @@ def launcher_env(view: JobView, settings: ObjectSettings) -> list[Obj]:
     """What is put behind the user's own variables."""
     env = {ROLE_VARIABLE: names.ROLE_LAUNCHER, **_implementation_env(view)}
     if settings.remote_agent:
-        env |= launching.agent_env(view.implementation, settings.remote_agent)
+        env |= launching.agent_env(view, settings.remote_agent)
     if not view.launcher_is_worker:
         # GPUs of the node are for workers: a launcher that does not compute must not see any.
         env |= {"NVIDIA_VISIBLE_DEVICES": "", "NVIDIA_DRIVER_CAPABILITIES": ""}
@@ -98,13 +98,7 @@ def _config_volume(view: JobView, settings: ObjectSettings) -> Obj:
     items = [(names.HOSTFILE, 0o444), (names.DISCOVER_HOSTS, 0o555)]
     if launching.uses_agent(settings):
         items.append((launching.AGENT, 0o555))
-    return {
-        "name": names.CONFIG_VOLUME,
-        "configMap": {
-            "name": names.config_map_name(view.name),
-            "items": [{"key": key, "path": key, "mode": mode} for key, mode in items],
-        },
-    }
+    return launching.config_volume(view, items)
 
 
 def follow_directives(job: Obj, desired: Obj) -> Obj:

@@ -38,11 +38,10 @@ class WorkerBuilder:
         container: Obj = pod["containers"][0]
         if not container.get("command") and not container.get("args"):
             container["command"] = list(settings.worker_command)
-        elif launching.uses_agent(settings) and launching.is_waiting(container):
-            container["command"] = list(settings.worker_command)
-            container.pop("args", None)
         add_env(pod, [variable(ROLE_VARIABLE, names.ROLE_WORKER)])
         add_ssh(pod, view)
+        if launching.uses_agent(settings):
+            launching.prepare_worker(pod, view)
 
     def pod(self, index: int) -> Obj:
         """The worker with this index."""

@@ -5,15 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from corral.api.training_status import CONDITION_RESTARTING, CONDITION_RUNNING
+from corral.controllers.podfailures import STUCK_REASONS, UNSCHEDULABLE, stuck_reason
+from corral.controllers.podstates import PodState
 from corral.controllers.trainingjob.attempts import highest_attempt
 from corral.controllers.trainingjob.decision import Refusal
-from corral.controllers.trainingjob.diagnosis import (
-    STUCK_REASONS,
-    UNSCHEDULABLE,
-    diagnose,
-    stuck_reason,
-)
-from corral.controllers.trainingjob.replicas import PodState, Replicas
+from corral.controllers.trainingjob.diagnosis import diagnose
+from corral.controllers.trainingjob.replicas import Replicas
 from corral.controllers.trainingjob.status import Draft
 from corral.kube.types import Obj
 from corral.runtime.conditions import is_condition_true

@@ -11,17 +11,17 @@ from __future__ import annotations
 from collections.abc import Collection
 from typing import NamedTuple
 
-from corral.controllers.trainingjob.limits import RunLimits
-from corral.controllers.trainingjob.plan import Plan
-from corral.controllers.trainingjob.replicas import (
+from corral.controllers.podstates import (
     PodState,
-    Replicas,
     conditions_of,
     is_scheduled,
     moment,
     pod_state,
     unschedulable_since,
 )
+from corral.controllers.trainingjob.limits import RunLimits
+from corral.controllers.trainingjob.plan import Plan
+from corral.controllers.trainingjob.replicas import Replicas
 from corral.kube.types import Obj
 from corral.runtime.conditions import find_condition
 

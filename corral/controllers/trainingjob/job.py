@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from corral.api.training import TRAININGJOBS
+from corral.controllers.refusals import is_passing, namespace_is_going
 from corral.controllers.trainingjob.caches import Caches
 from corral.controllers.trainingjob.checkpointing import belongs_to, restore_source, summarise
 from corral.controllers.trainingjob.decision import Decision, Launch, Observation, Refusal
@@ -25,11 +26,7 @@ from corral.controllers.trainingjob.metrics import TrainingMetrics
 from corral.controllers.trainingjob.names import replica_of
 from corral.controllers.trainingjob.placeholders import as_placeholder
 from corral.controllers.trainingjob.podbuilder import PodBuilder
-from corral.controllers.trainingjob.problems import (
-    ResourceProblem,
-    StillThere,
-    namespace_is_going,
-)
+from corral.controllers.trainingjob.problems import ResourceProblem, StillThere
 from corral.controllers.trainingjob.replicas import is_placeholder
 from corral.controllers.trainingjob.resources import ResourceController
 from corral.controllers.trainingjob.settings import TrainingSettings
@@ -56,13 +53,6 @@ logger = logging.getLogger(__name__)
 _SOON: Final = 0.001
 _STILL_THERE: Final = 1.0
 """Seconds after which to look whether something that is going has gone; its end wakes us too."""
-_PASSING: Final = (
-    errors.Conflict,
-    errors.TooManyRequests,
-    errors.Timeout,
-    errors.Unauthorized,
-)
-"""Refusals that are not about what was asked for."""
 
 
 @dataclass(slots=True)
@@ -226,7 +216,7 @@ class JobController:
         if isinstance(error, errors.ApiError):
             if namespace_is_going(error):
                 return 0.0
-            if error.status_code >= 500 or isinstance(error, _PASSING):
+            if is_passing(error):
                 raise error
         memory.refused(error, self._wall(), self._limits)
         logger.info("what the job needs was refused: %s", error)

@@ -8,8 +8,8 @@ from typing import Final
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 
 from corral.api.training_status import CONDITION_RUNNING, PHASES
+from corral.controllers.podstates import moment
 from corral.controllers.trainingjob.events import became
-from corral.controllers.trainingjob.replicas import moment
 from corral.kube.types import Obj
 from corral.runtime.informer import Informer
 

@@ -189,6 +189,7 @@ class PodBuilder:
             "CORRAL_REPLICA": str(self._index),
             "CORRAL_REPLICAS": str(self._generation.world),
             "CORRAL_ATTEMPT": str(self._generation.shared_attempt),
+            "CORRAL_REPLICA_ATTEMPT": str(self._generation.attempt),
             "CORRAL_FRAMEWORK": framework,
         }
         base = self._settings.report_url

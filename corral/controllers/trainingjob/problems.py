@@ -6,7 +6,6 @@
 
 from __future__ import annotations
 
-from corral.kube.errors import ApiError
 from corral.kube.resources import Resource
 from corral.kube.types import Obj
 from corral.runtime import TerminalError, controller_of
@@ -17,7 +16,6 @@ __all__ = [
     "NoLocalStorage",
     "ResourceProblem",
     "StillThere",
-    "namespace_is_going",
 ]
 
 
@@ -62,9 +60,3 @@ class StillThere(Exception):
         super().__init__(f"{resource.kind} {name} of an earlier run has not gone yet")
         self.resource = resource
         self.name = name
-
-
-def namespace_is_going(error: Exception) -> bool:
-    """Whether a creation was refused because the namespace is being deleted."""
-    causes = error.details.get("causes") or () if isinstance(error, ApiError) else ()
-    return any(cause.get("reason") == "NamespaceTerminating" for cause in causes)

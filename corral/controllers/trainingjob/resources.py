@@ -13,7 +13,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from corral.controllers.trainingjob.batches import in_batches
+from corral.controllers.batches import in_batches
+from corral.controllers.refusals import namespace_is_going
 from corral.controllers.trainingjob.caches import Caches
 from corral.controllers.trainingjob.gangs import Gang, Gangs
 from corral.controllers.trainingjob.generation import Generation
@@ -27,7 +28,6 @@ from corral.controllers.trainingjob.problems import (
     NoLocalStorage,
     ResourceProblem,
     StillThere,
-    namespace_is_going,
 )
 from corral.controllers.trainingjob.settings import TrainingSettings
 from corral.controllers.trainingjob.upkeep import Upkeep
@@ -54,7 +54,6 @@ __all__ = [
     "ResourceController",
     "ResourceProblem",
     "StillThere",
-    "namespace_is_going",
 ]
 
 _FINISHED = ("Succeeded", "Failed")

@@ -10,6 +10,8 @@ from corral.api.training_status import (
     CONDITION_SUCCEEDED,
     CONDITION_SUSPENDED,
 )
+from corral.controllers.podfailures import stuck_reason
+from corral.controllers.podstates import PodState, is_deleting, moment, pod_state
 from corral.controllers.trainingjob import elastic
 from corral.controllers.trainingjob.attempts import (
     add_completed,
@@ -21,23 +23,11 @@ from corral.controllers.trainingjob.attempts import (
 )
 from corral.controllers.trainingjob.decision import Decision, Launch, Observation
 from corral.controllers.trainingjob.description import describe, stuck_pod
-from corral.controllers.trainingjob.diagnosis import (
-    culprit,
-    diagnose,
-    lost_failure,
-    stuck_reason,
-)
+from corral.controllers.trainingjob.diagnosis import culprit, diagnose, lost_failure
 from corral.controllers.trainingjob.limits import RunLimits
 from corral.controllers.trainingjob.names import attempt_of, replica_of
 from corral.controllers.trainingjob.plan import Plan
-from corral.controllers.trainingjob.replicas import (
-    PodState,
-    Replicas,
-    is_deleting,
-    is_placeholder,
-    moment,
-    pod_state,
-)
+from corral.controllers.trainingjob.replicas import Replicas, is_placeholder
 from corral.controllers.trainingjob.status import Draft, is_suspended, running_since
 from corral.kube.types import Obj
 from corral.runtime.conditions import find_condition

@@ -25,17 +25,12 @@ from corral.api.training_status import (
     CONDITION_SUSPENDED,
     CONDITION_VALID,
 )
+from corral.controllers.podstates import PodState, is_deleting, is_terminal, moment
 from corral.controllers.trainingjob.attempts import add_completed, completed_replicas
 from corral.controllers.trainingjob.decision import Decision, Observation
 from corral.controllers.trainingjob.limits import RunLimits
 from corral.controllers.trainingjob.plan import Plan
-from corral.controllers.trainingjob.replicas import (
-    PodState,
-    Replicas,
-    is_deleting,
-    is_terminal,
-    moment,
-)
+from corral.controllers.trainingjob.replicas import Replicas
 from corral.controllers.trainingjob.running import Run, removals
 from corral.controllers.trainingjob.status import Draft, is_finished, is_suspended
 from corral.kube.problems import FieldError

@@ -20,16 +20,11 @@ from corral.api.training_status import (
     CONDITION_SUSPENDED,
     CONDITION_VALID,
 )
+from corral.controllers.podfailures import shortened
+from corral.controllers.podstates import PodState, is_ready, moment, pod_state
 from corral.controllers.trainingjob.attempts import completed_replicas
-from corral.controllers.trainingjob.diagnosis import shortened
 from corral.controllers.trainingjob.names import selector_of
-from corral.controllers.trainingjob.replicas import (
-    PodState,
-    Replicas,
-    is_ready,
-    moment,
-    pod_state,
-)
+from corral.controllers.trainingjob.replicas import Replicas
 from corral.kube.client import KubeClient
 from corral.kube.types import Obj
 from corral.runtime.children import write_status

@@ -9,11 +9,12 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Sequence
-from typing import Any, Final
+from typing import Final
 
 import orjson
 
-from corral.controllers.trainingjob.batches import at_once
+from corral.controllers.batches import at_once
+from corral.controllers.comparison import contains
 from corral.controllers.trainingjob.caches import Caches
 from corral.controllers.trainingjob.names import APPLIED_ANNOTATION, is_of_job
 from corral.controllers.trainingjob.objects import Child
@@ -31,7 +32,7 @@ from corral.runtime import (
     version_of,
 )
 
-__all__ = ["Upkeep", "contains", "stamped"]
+__all__ = ["Upkeep", "stamped"]
 
 _WRITTEN_ONCE: Final = frozenset({PERSISTENTVOLUMECLAIMS})
 """What a claim asks for cannot be changed, and ``spec.checkpoint.storage`` is immutable."""
@@ -46,21 +47,6 @@ def stamped(obj: Obj) -> Obj:
         APPLIED_ANNOTATION: hashlib.sha256(text).hexdigest()[:32],
     }
     return {**obj, "metadata": metadata}
-
-
-def contains(found: Any, wanted: Any) -> bool:
-    """Whether everything wanted is there; what a server or others added does not matter."""
-    if isinstance(wanted, dict):
-        if not isinstance(found, dict):
-            return not wanted and found is None  # an empty object need not be kept
-        return all(contains(found.get(key), value) for key, value in wanted.items())
-    if isinstance(wanted, list):
-        return (
-            isinstance(found, list)
-            and len(found) == len(wanted)
-            and all(map(contains, found, wanted))
-        )
-    return bool(found == wanted)
 
 
 class Upkeep:

@@ -95,5 +95,6 @@ def test_without_definitions_it_says_so(kubeconfig: str, tmp_path: Path) -> None
     other.write_text(json.dumps(config))
     replica = Replica(other, tmp_path, "none")
     assert replica.process.wait(60) == 1
-    assert "does not know training.corral.dev/v1alpha1" in replica.log.read_text()
+    unknown = "does not know kubeflow.org/v2beta1 and training.corral.dev/v1alpha1"
+    assert unknown in replica.log.read_text()
     assert "Traceback" not in replica.log.read_text()

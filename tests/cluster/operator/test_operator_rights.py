@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from corral.api.mpi import MPIJOBS
 from corral.api.training import CHECKPOINTS, TRAININGJOBS
 from corral.kube import KubeClient, load_kubeconfig
 from corral.kube.errors import ApiError, NotFound
@@ -22,6 +23,7 @@ from corral.kube.resources import (
     SECRETS,
     SERVICES,
     VALIDATINGWEBHOOKCONFIGURATIONS,
+    Resource,
 )
 from corral.operator import rbac
 from corral.operator.manifests import cluster_rules
@@ -45,11 +47,19 @@ UNSEEN = {
     Right("training.corral.dev", "trainingjobs", "patch"): (
         "the plan of a checkpoint of many replicas is an annotation"
     ),
+    Right("kubeflow.org", "mpijobs/finalizers", "update"): (
+        "asked for by the admission plugin that guards blockOwnerDeletion"
+    ),
+    Right("", "secrets", "patch"): "when somebody took the keys out of a job's Secret",
+    Right("batch", "jobs/status", "patch"): "when a launcher that had begun is resumed",
+    Right("scheduling.k8s.io", "priorityclasses", "watch"): "where gangs are scheduled",
 }
 """Rights that these jobs need not show, and why they are given."""
 CHILDREN = {
     ("", "services"),
     ("", "serviceaccounts"),
+    ("", "configmaps"),
+    ("batch", "jobs"),
     ("", "persistentvolumeclaims"),
     ("networking.k8s.io", "networkpolicies"),
     ("scheduling.volcano.sh", "podgroups"),
@@ -178,7 +188,9 @@ async def run_jobs(admin: KubeClient, namespace: str, volume: Path) -> None:
     await admin.create(SECRETS, keys("keys", namespace))
     s3 = {"bucket": "b", "endpoint": "https://127.0.0.1:9", "secretRef": {"name": "keys"}}
     await create(job("stores", checkpoint={"storage": {"s3": s3}}))
+    await admin.create(MPIJOBS, mpijob("launches"), namespace=namespace)
     await until(lambda: ended(admin, "trains", namespace, "Succeeded"))
+    await until(lambda: gone(admin, "launches", namespace, MPIJOBS))
     await until(lambda: ended(admin, "fails", namespace, "Failed"))
     await until(lambda: gone(admin, "short", namespace))
     await until(lambda: kept_one(admin, namespace))
@@ -189,6 +201,22 @@ async def run_jobs(admin: KubeClient, namespace: str, volume: Path) -> None:
     assert "gone wrong" in failure["logTail"]
     events = await admin.list_all(EVENTS, namespace)
     assert any(e["involvedObject"]["kind"] == "TrainingJob" for e in events["items"])
+
+
+def mpijob(name: str) -> Obj:
+    """Its launcher fails once; it goes when it is over."""
+
+    def replica(script: str, **more: Any) -> Obj:
+        container = {"name": "mpi", "image": "busybox", "command": ["sh", "-c", script]}
+        pod = {"terminationGracePeriodSeconds": 1, "containers": [container]}
+        return {"template": {"spec": pod}, **more}
+
+    specs = {
+        "Launcher": replica("echo gone wrong; exit 3", restartPolicy="Never"),
+        "Worker": replica("sleep 1000", replicas=1),
+    }
+    policy = {"ttlSecondsAfterFinished": 0, "backoffLimit": 0, "cleanPodPolicy": "All"}
+    return {"metadata": {"name": name}, "spec": {"runPolicy": policy, "mpiReplicaSpecs": specs}}
 
 
 async def kept_one(admin: KubeClient, namespace: str) -> bool:
@@ -219,9 +247,11 @@ async def ended(admin: KubeClient, name: str, namespace: str, wanted: str) -> bo
     return await phase(admin, name, namespace) == wanted
 
 
-async def gone(admin: KubeClient, name: str, namespace: str) -> bool:
+async def gone(
+    admin: KubeClient, name: str, namespace: str, resource: Resource = TRAININGJOBS
+) -> bool:
     try:
-        await admin.get(TRAININGJOBS, name, namespace=namespace)
+        await admin.get(resource, name, namespace=namespace)
     except NotFound:
         return True
     return False

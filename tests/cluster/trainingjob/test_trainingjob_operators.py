@@ -8,7 +8,7 @@ from tests.cluster.trainingjob.operating import Jobs, Operator
 
 def test_operator_that_dies_between_steps(orphans: Jobs) -> None:
     operator = Operator(orphans.kubeconfig)
-    script = "[ $CORRAL_REPLICA = 1 ] && [ $CORRAL_ATTEMPT = 1 ] && exit 3; sleep 2"
+    script = "[ $CORRAL_REPLICA = 1 ] && [ $CORRAL_REPLICA_ATTEMPT = 1 ] && exit 3; sleep 2"
     orphans.create("steady", script, replicas=3)
     for _ in range(6):
         operator.start()

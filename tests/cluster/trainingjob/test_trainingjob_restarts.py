@@ -10,8 +10,8 @@ from tests.cluster.trainingjob.operating import Jobs, condition
 
 PULLS = ("ErrImageNeverPull", "ErrImagePull", "ImagePullBackOff")
 FIRST_FAILS = """
-if [ $CORRAL_REPLICA = 1 ] && [ $CORRAL_ATTEMPT = 1 ]; then echo alas; exit 3; fi
-if [ $CORRAL_ATTEMPT = 1 ]; then sleep 1000; fi
+if [ $CORRAL_REPLICA = 1 ] && [ $CORRAL_REPLICA_ATTEMPT = 1 ]; then echo alas; exit 3; fi
+if [ $CORRAL_REPLICA_ATTEMPT = 1 ]; then sleep 1000; fi
 """
 
 
@@ -31,7 +31,7 @@ def test_all_begin_anew(jobs: Jobs) -> None:
 
 
 def test_one_begins_anew_alone(jobs: Jobs) -> None:
-    script = "[ $CORRAL_REPLICA = 1 ] && [ $CORRAL_ATTEMPT = 1 ] && exit 3; sleep 1000"
+    script = "[ $CORRAL_REPLICA = 1 ] && [ $CORRAL_REPLICA_ATTEMPT = 1 ] && exit 3; sleep 1000"
     jobs.create("alone", script, replicas=3, runPolicy={"restartScope": "Replica"})
 
     def anew(status: dict[str, object]) -> bool:
@@ -69,7 +69,7 @@ def test_signals_are_named(jobs: Jobs) -> None:
 
 
 def test_what_succeeded_is_not_repeated_alone(jobs: Jobs) -> None:
-    script = "[ $CORRAL_REPLICA = 0 ] && exit 0; [ $CORRAL_ATTEMPT = 1 ] && exit 1; exit 0"
+    script = "[ $CORRAL_REPLICA = 0 ] && exit 0; [ $CORRAL_REPLICA_ATTEMPT = 1 ] && exit 1; exit 0"
     jobs.create("keep", script, replicas=2, runPolicy={"restartScope": "Replica"})
     status = jobs.phase("keep", "Succeeded")
     labels = [pod["metadata"]["labels"] for pod in jobs.pods("keep")]

@@ -130,7 +130,7 @@ def test_authorities_are_injected_into_our_webhooks() -> None:
         assert config["metadata"]["name"] == rbac.CONFIGURATIONS
         assert {w["failurePolicy"] for w in config["webhooks"]} == {"Fail"}
         names = {rule["resources"][0] for w in config["webhooks"] for rule in w["rules"]}
-        assert names == {"trainingjobs", "checkpoints"}
+        assert names == {"trainingjobs", "checkpoints", "mpijobs"}
 
 
 def test_printed_for_kubectl() -> None:
@@ -158,7 +158,7 @@ class TestRights:
     def test_secrets_are_never_listed(self, resource: str) -> None:
         for rule in cluster_rules():
             if resource in rule.resources:
-                assert rule.verbs == ("get",)
+                assert set(rule.verbs) <= {"get", "create", "patch"}
 
     def test_nothing_is_granted_twice(self) -> None:
         seen: set[tuple[str, str, str, str]] = set()
@@ -174,6 +174,15 @@ class TestRights:
         installed = found("ClusterRole")["rules"]
         local = found("ClusterRole", objects=local_objects("someone"))["rules"]
         assert local[: len(installed)] == installed
-        assert len(local) == len(installed) + len(rbac.LOCAL_RULES)
+        assert len(local) == len(installed) + len(rbac.LOCAL_RULES) + len(rbac.AGENT_RULES)
         binding = found("ClusterRoleBinding", objects=local_objects("someone"))
         assert binding["subjects"] == [rbac.user("someone")]
+
+    def test_rights_that_families_share(self) -> None:
+        first = rbac.Rule("", ("pods", "services"), ("get", "list"))
+        second = rbac.Rule("", ("pods", "secrets"), ("get", "create"))
+        assert rbac.merged([first, second]) == (
+            first,
+            rbac.Rule("", ("pods",), ("create",)),
+            rbac.Rule("", ("secrets",), ("get", "create")),
+        )

@@ -7,14 +7,8 @@ from typing import Any, cast
 
 import pytest
 
-from corral.controllers.trainingjob.diagnosis import (
-    culprit,
-    diagnose,
-    log_tail,
-    shortened,
-    stuck_reason,
-    trimmed,
-)
+from corral.controllers.podfailures import shortened, stuck_reason, trimmed
+from corral.controllers.trainingjob.diagnosis import culprit, diagnose, log_tail
 from corral.controllers.trainingjob.limits import RunLimits
 from corral.kube.client import KubeClient
 from corral.kube.errors import NotFound
@@ -129,7 +123,9 @@ async def test_the_end_of_the_log_of_the_container_that_failed() -> None:
     logs = _Logs()
     tail = await log_tail(cast(KubeClient, logs), ended(make_pod(1), 1), RunLimits())
     assert tail == "one\ntwo"
-    assert logs.asked == [(("job-1", "ns"), {"container": "trainer", "tail_lines": 20})]
+    assert logs.asked == [
+        (("job-1", "ns"), {"container": "trainer", "tail_lines": 20, "previous": False})
+    ]
 
 
 async def test_what_cannot_be_read_is_left_out() -> None:

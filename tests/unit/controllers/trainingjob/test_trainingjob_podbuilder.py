@@ -111,6 +111,7 @@ def test_every_container_is_told_who_it_is() -> None:
             "CORRAL_JOB": "mnist",
             "CORRAL_NAMESPACE": "team-a",
             "CORRAL_GRACE_SECONDS": "30",
+            "CORRAL_REPLICA_ATTEMPT": "3",
             "CORRAL_JOB_UID": "u-1",
             "CORRAL_REPLICA": "1",
             "CORRAL_REPLICAS": "4",

@@ -7,7 +7,8 @@ import asyncio
 import pytest
 from trainingjob_fakes import Rig, make_job
 
-from corral.controllers.trainingjob.batches import batch_sizes
+from corral.controllers.batches import batch_sizes
+from corral.controllers.comparison import contains
 from corral.controllers.trainingjob.generation import Generation
 from corral.controllers.trainingjob.names import APPLIED_ANNOTATION
 from corral.controllers.trainingjob.resources import (
@@ -17,7 +18,6 @@ from corral.controllers.trainingjob.resources import (
     namespace_is_going,
 )
 from corral.controllers.trainingjob.settings import TrainingSettings
-from corral.controllers.trainingjob.upkeep import contains
 from corral.kube import errors
 from corral.kube.discovery import ApiResource
 from corral.kube.resources import (

@@ -1,0 +1,54 @@
+"""A cluster with process nodes, the definition of MPIJobs, and an operator."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+
+import pytest
+
+from tests.backends import Backend, EmbeddedBackend, Node, RealBackend, add_node
+from tests.cluster.mpijob.mpi_operating import Jobs, Operator, install_definitions
+from tests.cluster.objects import Objects
+
+NODES = ("one", "two")
+
+
+@pytest.fixture(scope="session")
+def backend(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Backend]:
+    """A cluster of its own, so that nodes of other cases are not among its nodes."""
+    kind = RealBackend if os.environ.get("CORRAL_BACKEND") == "real" else EmbeddedBackend
+    backend = kind(tmp_path_factory.mktemp("agents"))
+    try:
+        backend.start()
+        install_definitions(Objects(backend))
+        yield backend
+    finally:
+        backend.stop()
+
+
+@pytest.fixture(scope="session")
+def kubeconfig(backend: Backend) -> str:
+    """Of this cluster, not of the one that other cases share."""
+    return str(backend.kubeconfig)
+
+
+@pytest.fixture(scope="session")
+def nodes(backend: Backend) -> Iterator[dict[str, Node]]:
+    """Two nodes, by name."""
+    started: dict[str, Node] = {}
+    try:
+        for name in NODES:
+            started[name] = add_node(backend, name)
+        yield started
+    finally:
+        for node in started.values():
+            node.stop()
+
+
+@pytest.fixture
+def jobs(objects: Objects, kubeconfig: str, nodes: dict[str, Node]) -> Iterator[Jobs]:
+    """The jobs of the case's namespace; an operator looks after them."""
+    operator = Operator(kubeconfig).start()
+    yield Jobs(objects, kubeconfig)
+    operator.kill()

@@ -1,0 +1,455 @@
+"""What the controller asks of the server for a job, in which order, and how often."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import AsyncGenerator
+from copy import deepcopy
+from typing import Any, cast
+
+import pytest
+from prometheus_client import CollectorRegistry
+
+from corral.api.mpi import MPIJOBS
+from corral.controllers.mpijob.limits import MPISettings
+from corral.controllers.mpijob.reconciler import Reconciler, register
+from corral.kube import errors
+from corral.kube.client import KubeClient
+from corral.kube.resources import (
+    CONFIGMAPS,
+    JOBS,
+    NODES,
+    PODS,
+    SECRETS,
+    SERVICES,
+    Resource,
+)
+from corral.runtime import Change, Manager, NotYetConsistent, Result, RuntimeMetrics
+from tests.unit.controllers.mpijob.mpijob_world import START, ended, make_job, over, stamp
+from tests.unit.controllers.trainingjob.trainingjob_fakes import FakeApi
+
+Obj = dict[str, Any]
+KEY = "bar/foo"
+FIRST = [
+    ("create", "Service", "foo"),
+    ("create", "ConfigMap", "foo-config"),
+    ("create", "Secret", "foo-ssh"),
+    ("patch", "MPIJob", "foo"),
+    ("create", "Pod", "foo-worker-0"),
+    ("create", "Pod", "foo-worker-1"),
+    ("create", "Job", "foo-launcher"),
+    ("patch", "MPIJob", "foo"),
+]
+"""The finalizer is the first patch, the status the second."""
+
+
+class Api(FakeApi):
+    """With merge patches, statuses and logs."""
+
+    async def patch(self, resource: Resource, name: str, *, patch: Obj, **more: Any) -> Obj:
+        self._begin("patch", resource, name, patch)
+        known = self.objects.get(resource, {}).get((more["namespace"], name))
+        if known is None:
+            raise errors.NotFound(name, details={"kind": resource.plural})
+        version = (patch.get("metadata") or {}).get("resourceVersion")
+        if version not in (None, known["metadata"]["resourceVersion"]):
+            raise errors.Conflict(name)
+        return self.put(resource, _merged(known, patch))
+
+    async def delete(self, resource: Resource, name: str, **more: Any) -> Obj:
+        return await super().delete(resource, name, **{**more, "grace_seconds": 0})
+
+    async def log_lines(self, pod: str, *args: Any, **more: Any) -> AsyncGenerator[str, None]:
+        self.requests.append(("log", "Pod", pod))
+        yield "rank 1 aborts on foo-worker-0"
+
+
+def _merged(old: Obj, patch: Obj) -> Obj:
+    out = dict(old)
+    for key, value in patch.items():
+        if value is None:
+            out.pop(key, None)
+        elif isinstance(value, dict):
+            out[key] = _merged(out.get(key) or {}, value)
+        else:
+            out[key] = value
+    return out
+
+
+class Desk:
+    """A reconciler, its server, and informers that see everything before each look."""
+
+    def __init__(self, edits: dict[str, Any] | None = None, **settings: Any) -> None:
+        self.api = Api()
+        self.now = START
+        self.settings = MPISettings(**settings)
+        self.registry = CollectorRegistry()
+        self._take_over(RuntimeMetrics(self.registry))
+        self.api.put(MPIJOBS, make_job(edits))
+
+    def _take_over(self, metrics: RuntimeMetrics | None = None) -> None:
+        self.manager = Manager(cast(KubeClient, self.api), metrics=metrics)
+        self.reconciler = Reconciler(self.manager, self.settings, wall=lambda: self.now)
+
+    def restart(self) -> None:
+        """Another process takes over."""
+        self._take_over()
+
+    def sync(self) -> None:
+        caches = self.reconciler.caches
+        informers = {MPIJOBS: caches.jobs, PODS: caches.pods, NODES: caches.nodes}
+        for resource, informer in {**informers, **caches.children}.items():
+            found = deepcopy(list(self.api.objects.get(resource, {}).values()))
+            informer.replaced(found, str(10**6))
+
+    async def look(self, *, after: float = 0.0) -> Result | None:
+        """One look with everything seen; only its requests are kept."""
+        self.now += after
+        self.sync()
+        self.api.requests.clear()
+        return await self.reconciler.reconcile(KEY)
+
+    def job(self) -> Obj:
+        return self.api.objects[MPIJOBS]["bar", "foo"]
+
+    def status(self) -> Obj:
+        status: Obj = self.job().get("status") or {}
+        return status
+
+    def child(self, resource: Resource, name: str) -> Obj:
+        return self.api.objects[resource]["bar", name]
+
+    def change(self, resource: Resource, name: str, patch: Obj) -> None:
+        self.api.put(resource, _merged(self.child(resource, name), patch))
+
+    def become(self, phase: str, *names: str, **status: Any) -> None:
+        ready = {"type": "Ready", "status": "True" if phase == "Running" else "False"}
+        for name in names:
+            known = {"phase": phase, "conditions": [ready], "startTime": stamp(), **status}
+            self.change(PODS, name, {"status": known})
+
+    def launch(self, name: str = "foo-launcher-x", phase: str = "Running", **status: Any) -> None:
+        """What the Job controller would do."""
+        owner = self.child(JOBS, "foo-launcher")
+        reference = {"apiVersion": "batch/v1", "kind": "Job", "name": "foo-launcher"}
+        reference |= {"uid": owner["metadata"]["uid"], "controller": True}
+        template = owner["spec"]["template"]
+        metadata = {"name": name, "namespace": "bar", "creationTimestamp": stamp()}
+        metadata |= {"labels": template["metadata"]["labels"], "ownerReferences": [reference]}
+        self.api.put(PODS, {"metadata": metadata, "spec": template["spec"], "status": {}})
+        self.become(phase, name, **status)
+
+    async def run(self) -> None:
+        """Everything runs."""
+        await self.look()
+        self.become("Running", "foo-worker-0", "foo-worker-1")
+        self.launch()
+        await self.look(after=1)
+
+    def metric(self, name: str, **labels: str) -> float | None:
+        return self.registry.get_sample_value(name, labels)
+
+
+async def test_a_job_is_made_with_few_requests() -> None:
+    desk = Desk()
+    await desk.look()
+    assert sorted(desk.api.requests) == sorted(FIRST)
+    assert desk.api.requests[-2:] == FIRST[-2:]
+    assert {kind for _, kind, _ in desk.api.requests[:4]} == {
+        "Service", "ConfigMap", "Secret", "MPIJob",
+    }  # fmt: skip
+    assert desk.status()["replicaStatuses"] == {"Launcher": {}, "Worker": {}}
+    assert desk.job()["metadata"]["finalizers"] == ["corral.dev/mpijob-cleanup"]
+
+
+async def test_a_steady_job_costs_nothing() -> None:
+    desk = Desk()
+    await desk.run()
+    assert Counter(desk.api.requests) == {
+        ("patch", "ConfigMap", "foo-config"): 1,
+        ("patch", "MPIJob", "foo"): 1,
+    }
+    for _ in range(3):
+        result = await desk.look(after=400)
+        assert desk.api.requests == []
+        assert result == Result(300.0)
+
+
+async def test_a_new_process_asks_for_the_keys_alone() -> None:
+    desk = Desk()
+    await desk.run()
+    desk.restart()
+    await desk.look(after=9)
+    assert desk.api.requests == [("get", "Secret", "foo-ssh")]
+
+
+async def test_progress_is_bundled() -> None:
+    desk = Desk({"W|replicas": 4})
+    await desk.look()
+    desk.become("Running", "foo-worker-0")
+    result = await desk.look(after=0.1)
+    assert desk.api.requests == []
+    assert result is not None and result.requeue_after == pytest.approx(0.4)
+    desk.become("Running", "foo-worker-1")
+    await desk.look(after=0.5)
+    assert desk.api.verbs() == ["patch", "patch"]
+    assert desk.status()["replicaStatuses"]["Worker"] == {"active": 2}
+    assert len(desk.child(CONFIGMAPS, "foo-config")["data"]["discover_hosts.sh"].split()) == 5
+
+
+async def test_the_last_one_is_not_waited_for() -> None:
+    desk = Desk({"spec|launcherCreationPolicy": "WaitForWorkersReady"})
+    await desk.look()
+    assert not desk.api.objects.get(JOBS)
+    desk.become("Running", "foo-worker-0", "foo-worker-1")
+    await desk.look(after=0.1)
+    assert ("create", "Job", "foo-launcher") in desk.api.requests
+
+
+async def test_the_status_comes_first_where_pods_go() -> None:
+    desk = Desk()
+    await desk.run()
+    desk.become("Failed", "foo-worker-1", containerStatuses=[ended(137, reason="OOMKilled")])
+    desk.api.requests.clear()
+    await desk.look(after=5)
+    assert desk.api.requests[:3] == [
+        ("log", "Pod", "foo-worker-1"),
+        ("patch", "MPIJob", "foo"),
+        ("delete", "Pod", "foo-worker-1"),
+    ]
+    failure = desk.status()["failure"]
+    assert (failure["pod"], failure["reason"]) == ("foo-worker-1", "OOMKilled")
+    assert failure["logTail"] == "rank 1 aborts on foo-worker-0"
+    await desk.look(after=5)
+    assert ("create", "Pod", "foo-worker-1") in desk.api.requests
+
+
+async def test_the_process_that_the_log_names() -> None:
+    desk = Desk({"run|backoffLimit": 0})
+    await desk.run()
+    desk.become("Failed", "foo-launcher-x", containerStatuses=[ended(7)])
+    failed = over("Failed", "BackoffLimitExceeded", "limit")
+    desk.change(JOBS, "foo-launcher", {"status": {"failed": 1, "conditions": [failed]}})
+    await desk.look(after=5)
+    failure = desk.status()["failure"]
+    assert (failure["replica"], failure["pod"]) == ("Worker", "foo-worker-0")
+    assert (failure["reason"], failure["exitCode"]) == ("ProcessFailed", 7)
+    assert desk.metric("mpi_operator_jobs_failed_total") == 1
+    assert desk.metric("mpi_operator_jobs_created_total") == 1
+    await desk.look(after=5)
+    assert desk.api.requests == []
+
+
+async def test_success_is_counted_and_cleaned_up() -> None:
+    desk = Desk({"run|cleanPodPolicy": "All"})
+    await desk.run()
+    info = {"launcher": "foo-launcher", "namespace": "bar"}
+    assert desk.metric("mpi_operator_job_info", **info) == 1
+    done = {"conditions": [over("Complete")], "completionTime": stamp(9)}
+    desk.change(JOBS, "foo-launcher", {"status": done})
+    await desk.look(after=10)
+    assert desk.api.requests == [
+        ("patch", "MPIJob", "foo"),
+        ("delete", "Pod", "foo-worker-0"),
+        ("delete", "Pod", "foo-worker-1"),
+    ]
+    assert desk.metric("mpi_operator_jobs_successful_total") == 1
+    assert await desk.look(after=10) is None
+    assert desk.api.requests == []
+
+
+async def test_a_launcher_that_went_right_after_its_end() -> None:
+    desk = Desk({"run|ttlSecondsAfterFinished": 0})
+    await desk.run()
+    done = {"conditions": [over("Complete")], "completionTime": stamp(9)}
+    desk.change(JOBS, "foo-launcher", {"status": done})
+    desk.sync()
+    del desk.api.objects[JOBS]["bar", "foo-launcher"]
+    await desk.look()
+    assert ("create", "Job", "foo-launcher") not in desk.api.requests
+    assert desk.status()["completionTime"] == stamp(9)
+
+
+async def test_expired() -> None:
+    desk = Desk({"run|ttlSecondsAfterFinished": 5})
+    await desk.run()
+    done = {"conditions": [over("Complete")], "completionTime": stamp(1)}
+    desk.change(JOBS, "foo-launcher", {"status": done})
+    result = await desk.look(after=1)
+    assert result is not None and result.requeue_after == 4
+    await desk.look(after=4)
+    assert desk.api.requests == [("delete", "MPIJob", "foo")]
+
+
+async def test_suspended_and_resumed_elsewhere() -> None:
+    desk = Desk()
+    await desk.run()
+    desk.change(
+        MPIJOBS, "foo", {"metadata": {"generation": 2}, "spec": {"runPolicy": {"suspend": True}}}
+    )
+    await desk.look(after=1)
+    assert desk.api.requests == [
+        ("patch", "ConfigMap", "foo-config"),
+        ("patch", "Job", "foo-launcher"),
+        ("delete", "Pod", "foo-worker-0"),
+        ("delete", "Pod", "foo-worker-1"),
+        ("patch", "MPIJob", "foo"),
+    ]
+    del desk.api.objects[PODS]["bar", "foo-launcher-x"]
+    desk.change(JOBS, "foo-launcher", {"status": {"startTime": stamp()}})
+    specs = {"Launcher": {"template": {"spec": {"nodeSelector": {"gpu": "a"}}}}}
+    spec = {"runPolicy": {"suspend": False}, "mpiReplicaSpecs": specs}
+    desk.change(MPIJOBS, "foo", {"metadata": {"generation": 3}, "spec": spec})
+    await desk.look(after=1)
+    patches = [found for found in desk.api.requests if found[1] == "Job"]
+    assert patches == [("patch", "Job", "foo-launcher")] * 2
+    launcher = desk.child(JOBS, "foo-launcher")
+    assert "startTime" not in launcher["status"]
+    assert launcher["spec"]["suspend"] is False
+    assert launcher["spec"]["template"]["spec"]["nodeSelector"] == {"gpu": "a"}
+
+
+class TestTrouble:
+    async def test_the_status_is_written_though_pods_are_refused(self) -> None:
+        desk = Desk()
+        desk.api.refuse = lambda verb, resource, _: (
+            errors.Forbidden("exceeded quota") if (verb, resource) == ("create", PODS) else None
+        )
+        result = await desk.look()
+        assert result is not None and result.requeue_after == 0.5
+        assert desk.status()["conditions"][0]["type"] == "Created"
+        assert not desk.api.objects.get(JOBS)
+        await desk.look(after=0.1)
+        assert ("create", "Pod", "foo-worker-0") not in desk.api.requests
+        result = await desk.look(after=1)
+        assert result is not None and result.requeue_after == 1.0
+
+    async def test_what_may_pass_is_raised(self) -> None:
+        desk = Desk()
+        desk.api.refuse = lambda verb, resource, _: (
+            errors.ServiceUnavailable("down") if (verb, resource) == ("create", PODS) else None
+        )
+        with pytest.raises(errors.ApiError):
+            await desk.look()
+
+    async def test_somebody_else_was_faster(self) -> None:
+        desk = Desk()
+        desk.sync()
+        desk.change(MPIJOBS, "foo", {"metadata": {"labels": {"a": "b"}}})
+        with pytest.raises(NotYetConsistent):
+            await desk.reconciler.reconcile(KEY)
+
+    async def test_an_invalid_job_is_told_once(self) -> None:
+        desk = Desk({"spec|slotsPerWorker": -1})
+        await desk.look()
+        assert desk.api.requests == [("patch", "MPIJob", "foo")]
+        assert desk.status()["conditions"][0]["reason"] == "ValidationError"
+        await desk.look()
+        assert desk.api.requests == []
+
+    @pytest.mark.parametrize("spec", [None, "x", [], {}, {"mpiReplicaSpecs": 3}])
+    async def test_a_malformed_job_harms_nobody(self, spec: Any) -> None:
+        desk = Desk()
+        desk.job()["spec"] = spec
+        await desk.look()
+        assert desk.status()["conditions"][0]["reason"] == "ValidationError"
+
+    async def test_a_foreign_object(self) -> None:
+        desk = Desk()
+        desk.api.put(SERVICES, {"metadata": {"name": "foo", "namespace": "bar"}})
+        result = await desk.look()
+        assert result is not None and result.requeue_after == 0.5
+        assert not desk.api.objects.get(PODS)
+        assert desk.status()["conditions"][0]["type"] == "Created"
+
+    async def test_what_an_earlier_job_had_is_waited_for(self) -> None:
+        desk = Desk()
+        earlier = {"apiVersion": "kubeflow.org/v2beta1", "kind": "MPIJob", "name": "foo"}
+        owners = [{**earlier, "uid": "old", "controller": True}]
+        metadata = {"name": "foo", "namespace": "bar", "ownerReferences": owners}
+        desk.api.put(SERVICES, {"metadata": metadata})
+        assert await desk.look() == Result(1.0)
+
+    async def test_another_manager_has_it(self) -> None:
+        desk = Desk({"run|managedBy": "kueue.x-k8s.io/multikueue"})
+        assert await desk.look() is None
+        assert desk.api.requests == []
+
+
+class TestDeletion:
+    async def test_in_order(self) -> None:
+        desk = Desk()
+        await desk.run()
+        desk.change(MPIJOBS, "foo", {"metadata": {"deletionTimestamp": stamp(1)}})
+        assert await desk.look() == Result(2.0)
+        assert desk.api.requests == [
+            ("delete", "Job", "foo-launcher"),
+            ("delete", "Pod", "foo-launcher-x"),
+        ]
+        assert await desk.look() == Result(2.0)
+        assert desk.api.requests == [
+            ("delete", "Pod", "foo-worker-0"),
+            ("delete", "Pod", "foo-worker-1"),
+        ]
+        assert await desk.look() is None
+        assert desk.api.requests == [
+            ("delete", "Service", "foo"),
+            ("delete", "ConfigMap", "foo-config"),
+            ("patch", "MPIJob", "foo"),
+        ]
+        assert not desk.job()["metadata"]["finalizers"]
+        assert ("bar", "foo-ssh") in desk.api.objects[SECRETS]  # left to the garbage collector
+
+    async def test_nothing_is_waited_for_for_ever(self) -> None:
+        desk = Desk()
+        await desk.run()
+        desk.api.refuse = lambda verb, resource, _: (
+            errors.NotFound("gone") if verb == "delete" else None
+        )
+        desk.change(MPIJOBS, "foo", {"metadata": {"deletionTimestamp": stamp(1)}})
+        assert await desk.look() is not None
+        assert await desk.look(after=31) is None
+        assert not desk.job()["metadata"]["finalizers"]
+
+    async def test_nothing_is_left(self) -> None:
+        desk = Desk()
+        desk.change(MPIJOBS, "foo", {"metadata": {"deletionTimestamp": stamp()}})
+        assert await desk.look() is None
+        assert desk.api.requests == []
+        finalizers = ["corral.dev/mpijob-cleanup"]
+        desk.change(MPIJOBS, "foo", {"metadata": {"finalizers": finalizers}})
+        assert await desk.look() is None
+        assert desk.api.requests == [("patch", "MPIJob", "foo")]
+
+    async def test_orphans_are_left(self) -> None:
+        desk = Desk()
+        await desk.run()
+        finalizers = ["orphan", "corral.dev/mpijob-cleanup"]
+        metadata = {"deletionTimestamp": stamp(1), "finalizers": finalizers}
+        desk.change(MPIJOBS, "foo", {"metadata": metadata})
+        assert await desk.look() is None
+        assert desk.api.requests == [("patch", "MPIJob", "foo")]
+        assert desk.job()["metadata"]["finalizers"] == ["orphan"]
+
+
+async def test_who_is_woken_by_what() -> None:
+    manager = Manager(cast(KubeClient, Api()))
+    register(manager, MPISettings())
+    controller = manager._controllers[0]
+    assert {informer.scope.resource for informer in controller.informers} >= {
+        MPIJOBS, PODS, JOBS, SERVICES, CONFIGMAPS,
+    }  # fmt: skip
+    assert SECRETS not in {informer.scope.resource for informer in controller.informers}
+
+
+def test_which_changes_of_pods_matter() -> None:
+    from corral.controllers.mpijob.reconciler import _gets_on
+
+    waiting = {"metadata": {"name": "a"}, "status": {"phase": "Pending"}}
+    placed = {**waiting, "spec": {"nodeName": "n"}}
+    running = {**waiting, "status": {"phase": "Running"}}
+    assert not _gets_on(Change("added", None, waiting))
+    assert _gets_on(Change("added", None, running))
+    assert not _gets_on(Change("updated", waiting, placed))
+    assert _gets_on(Change("updated", waiting, running))
+    assert _gets_on(Change("deleted", running, None))
