@@ -26,7 +26,6 @@ from corral.cluster.apiserver.auth.jwt import Signer
 from corral.cluster.apiserver.auth.references import pod_refers
 from corral.cluster.apiserver.auth.tokens import ServiceAccountTokens, TokenIssuer
 from corral.cluster.apiserver.auth.users import MASTERS, UserInfo
-from corral.cluster.apiserver.builtin.strategy import strategy_for
 from corral.cluster.apiserver.builtin.strategy.allocation import ServiceNetwork
 from corral.cluster.apiserver.controllers.access import Access
 from corral.cluster.apiserver.controllers.crds import Definitions
@@ -71,7 +70,6 @@ RBAC_TABLES = {
 FIRST_REVISION = 101
 """A client that watches from revision 1 is told to list, as on any server with a past."""
 PARTICULAR = {("apiextensions.k8s.io", "CustomResourceDefinition"): DefinitionKind}
-_POD_FIELDS = strategy_for("", "Pod").selectable_fields
 SYSTEM = UserInfo("system:apiserver", groups=(MASTERS,))
 
 
@@ -106,6 +104,9 @@ class ApiServer:
         particular = {**PARTICULAR, **(LOOPBACK_KINDS if config.loopback_endpoints else {})}
         self.kinds = Kinds(self.catalog, particular)
         self.authorizer = Authorizer(node_uses=self._node_uses)
+        pods = self.kinds.find("", "v1", "pods")
+        assert pods is not None
+        self._pod_fields = pods.fields
         self._pods_of_node: dict[str, dict[str, None]] = {}
         """Node → keys of its pods, in order."""
         self._ready = False
@@ -241,7 +242,7 @@ class ApiServer:
         return any(pod_refers(pod.decode(), resource, name) for pod in pods if pod is not None)
 
     def _note_pod(self, entry: Entry, *, gone: bool = False) -> None:
-        node = entry.fields(_POD_FIELDS).get("spec.nodeName", "")
+        node = entry.fields(self._pod_fields).get("spec.nodeName", "")
         if not node:
             return
         keys = self._pods_of_node.setdefault(node, {})

@@ -65,10 +65,14 @@ class Deleter:
             _mark(meta, now)
         if waits or (graceful and meta["deletionGracePeriodSeconds"] > 0):
             if not context.dry_run and obj != entry.decode():
-                await self._store.write(kind.info.table, entry.key, obj, expect=entry)
+                await self._store.write(
+                    kind.info.table, entry.key, obj, expect=entry, fields=kind.fields
+                )
             return await kind.served(obj), False
         if not context.dry_run:
-            await self._store.write(kind.info.table, entry.key, obj, expect=entry, delete=True)
+            await self._store.write(
+                kind.info.table, entry.key, obj, expect=entry, delete=True, fields=kind.fields
+            )
         return await kind.served(obj), True
 
     def _check_preconditions(self, kind: Kind, obj: Obj, options: Obj) -> None:

@@ -108,7 +108,7 @@ class Writer:
             raise _exists(kind, name, there)
         if not context.dry_run:
             stored = await kind.stored(obj)
-            await self._store.write(info.table, key, stored, expect=None)
+            await self._store.write(info.table, key, stored, expect=None, fields=kind.fields)
         return kind.from_storage(obj)
 
     # -- update ----------------------------------------------------------------------------
@@ -202,10 +202,12 @@ class Writer:
             return kind.from_storage(new)
         stored = await kind.stored(new)
         if finished_deleting(new["metadata"]) and not kind.held(new):
-            await self._store.write(info.table, entry.key, stored, expect=entry, delete=True)
+            await self._store.write(
+                info.table, entry.key, stored, expect=entry, delete=True, fields=kind.fields
+            )
             new["metadata"]["resourceVersion"] = str(entry.rv)  # it was not written, it is gone
         else:
-            await self._store.write(info.table, entry.key, stored, expect=entry)
+            await self._store.write(info.table, entry.key, stored, expect=entry, fields=kind.fields)
         return kind.from_storage(new)
 
 

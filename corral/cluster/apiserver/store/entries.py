@@ -54,6 +54,10 @@ class Entry:
         obj: Obj = orjson.loads(self.value)
         return obj
 
+    def know(self, extract: Callable[[Obj], dict[str, str]], obj: Obj) -> None:
+        """Keep the selectable fields of the object while it is at hand."""
+        self._fields = extract, extract(obj)
+
     def fields(self, extract: Callable[[Obj], dict[str, str]]) -> dict[str, str]:
         """Values of the selectable fields; those of the last ``extract`` are kept.
 

@@ -269,12 +269,20 @@ class Store:
     # -- writing ---------------------------------------------------------------------------
 
     def write(
-        self, resource: str, key: str, obj: Obj, *, expect: Entry | None, delete: bool = False
+        self,
+        resource: str,
+        key: str,
+        obj: Obj,
+        *,
+        expect: Entry | None,
+        delete: bool = False,
+        fields: Callable[[Obj], dict[str, str]] | None = None,
     ) -> asyncio.Future[Entry]:
         """Store ``obj`` (its last state, when ``delete``) if the head is still ``expect``.
 
         Sets ``metadata.resourceVersion`` in ``obj``. The future is done when the write is durable.
-        Raises Stale at once when somebody else was first.
+        ``fields`` are those that watchers will ask for. Raises Stale at once when somebody else was
+        first.
         """
         where = (resource, key)
         if self.head(resource, key) is not expect:
@@ -287,6 +295,8 @@ class Store:
         value = bytes(memoryview(orjson.dumps(obj)))
         create_rv = expect.create_rv if expect else rv
         entry = Entry(resource, key, value, rv=rv, create_rv=create_rv, meta=meta)
+        if fields is not None:
+            entry.know(fields, obj)
         type_ = DELETED if delete else (MODIFIED if expect else ADDED)
         self._head[where] = None if delete else entry
         self._head_count[where] = self._head_count.get(where, 0) + 1
