@@ -42,6 +42,9 @@ bench: install
 	tests/real/build.sh
 	$(BIN)/python bench/apiserver.py
 	$(BIN)/python bench/pods.py
+	$(BIN)/python bench/checkpoint.py
+	$(BIN)/python bench/trainingjob.py
+	$(BIN)/python bench/mpijob.py
 
 clean:
 	rm -rf $(VENV) build dist *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis
