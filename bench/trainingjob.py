@@ -31,7 +31,7 @@ from apiserver import Client, pool, session
 from common import arguments, cpu_seconds, median, memory_mb, report
 from pods import Theirs, ready_nodes
 
-from corral.api.training import KINDS
+from corral.api import all_kinds
 from tests.backends import Backend
 from tests.backends.base import free_port
 from tests.faults.audit import Audit
@@ -284,7 +284,7 @@ async def install(backend: Backend) -> None:
     path = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
     async with session(backend) as http:
         client = Client(backend, http)
-        for kind in KINDS:
+        for kind in all_kinds():
             await client.send("POST", path, kind.crd())
         while True:
             try:

@@ -32,7 +32,7 @@ def check_result(jobs: Jobs, name: str, alone: Obj) -> Obj:
     return status
 
 
-@pytest.mark.parametrize("name", [JOB, "digits-local"])
+@pytest.mark.parametrize("name", [JOB, pytest.param("digits-local", marks=pytest.mark.soak)])
 def test_undisturbed(jobs: Jobs, alone: Obj, name: str) -> None:
     jobs.create(name, args=ARGS)
     status = check_result(jobs, name, alone)
@@ -68,6 +68,7 @@ def test_killed_operator(jobs: Jobs, alone: Obj) -> None:
     assert status["checkpoint"]["lastStep"] == STEPS > before["status"]["checkpoint"]["lastStep"]
 
 
+@pytest.mark.soak
 def test_killed_operator_while_a_replica_is_killed(jobs: Jobs, alone: Obj) -> None:
     jobs.create(JOB, args=ARGS)
     job = jobs.middle(JOB)
@@ -96,6 +97,7 @@ def test_killed_node(jobs: Jobs, cluster: Objects, alone: Obj) -> None:
         regain_node(cluster, node)
 
 
+@pytest.mark.soak
 def test_suspended_and_resumed(jobs: Jobs, alone: Obj) -> None:
     jobs.create(JOB, args=ARGS)
     jobs.middle(JOB)
@@ -121,6 +123,7 @@ def condition(status: Obj, kind: str) -> str:
     return str(found.get(kind, ""))
 
 
+@pytest.mark.soak
 def test_scaled_while_it_trains(jobs: Jobs, alone: Obj) -> None:
     """Four replicas become two; the parts of a batch are the same, and so are the weights."""
     name = "digits-elastic"

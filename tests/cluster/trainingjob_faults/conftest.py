@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from corral.api.training import KINDS
+from corral.api import all_kinds
 from tests.backends import Backend, EmbeddedBackend, Node, RealBackend, add_node
 from tests.cluster.objects import Objects, eventually
 from tests.cluster.trainingjob_faults.jobs import Jobs
@@ -20,7 +20,7 @@ def backend(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Backend]:
     backend = kind(tmp_path_factory.mktemp("faults"))
     try:
         backend.start()
-        for definition in KINDS:
+        for definition in all_kinds():
             Objects(backend).create("customresourcedefinitions", definition.crd())
         path = "/apis/training.corral.dev/v1alpha1/trainingjobs"
         eventually(lambda: backend.request("GET", path).code == 200)
