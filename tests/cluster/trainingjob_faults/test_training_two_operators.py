@@ -22,10 +22,10 @@ from tests.faults.audit import Audit, Entry
 from tests.faults.plan import FaultPlan
 from tests.faults.proxy import FaultProxy
 
-LEASE, RENEW, RETRY = 3.0, 2.0, 0.5
+LEASE, RENEW, RETRY = 5.0, 3.5, 0.5
 """Seconds: short, so that takeovers are."""
 JITTER = 1.2
-SLACK = LEASE
+SLACK = 15.0
 """For a machine that is busy."""
 ELECTION = (
     "--lease-duration", str(LEASE), "--renew-deadline", str(RENEW), "--retry-period", str(RETRY),
