@@ -12,7 +12,7 @@ from tests.cluster.services.service_stage import Stage, pod, service, settles
 PATIENCE = 40.0
 """kube-controller-manager looks at some changes only when it counts everything again."""
 
-PATIENCE_NEW_KINDS = 150.0
+PATIENCE_NEW_KINDS = 300.0
 """kube-controller-manager learns of new kinds twice a minute, and of their objects after that."""
 
 
@@ -187,6 +187,7 @@ def test_objects_of_any_kind_are_counted(objects: Objects) -> None:
     settles(lambda: used(objects), {**start, "secrets": "1"}, seconds=PATIENCE)
 
 
+@pytest.mark.timeout(400)
 def test_custom_objects_are_counted(objects: Objects, group: str) -> None:
     name = f"count/widgets.{group}"
     objects.create("resourcequotas", quota(hard={name: "5"}))
