@@ -5,6 +5,8 @@ from __future__ import annotations
 from functools import partial
 from typing import Any
 
+import pytest
+
 from tests.cluster.manifests import configmap, obj
 from tests.cluster.objects import Objects
 from tests.cluster.services.service_stage import Stage, pod, service, settles
