@@ -30,8 +30,9 @@ test: install
 	$(BIN)/python -m pytest $(PARALLEL) -m "not real and not soak" tests
 
 # Long: SIGKILL at random under load, a thousand pods.
+SOAK ?= tests
 soak: install
-	$(BIN)/python -m pytest -m soak -s tests
+	$(BIN)/python -m pytest -m soak -s $(SOAK)
 
 # The same cases against kube-apiserver, etcd and kube-controller-manager, and the comparisons.
 test-real: install
