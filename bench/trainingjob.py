@@ -19,6 +19,7 @@ import sys
 import tempfile
 import time
 import urllib.request
+from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -51,7 +52,7 @@ OBJECTS = {
 """What every job has, by path and number."""
 
 
-class Process:
+class Process(ABC):
     """An operator of either kind."""
 
     name = ""
@@ -61,8 +62,9 @@ class Process:
         self.folder = folder
         self.health = free_port()
 
+    @abstractmethod
     def argv(self) -> list[str]:
-        raise NotImplementedError
+        """What to run."""
 
     def start(self) -> None:
         log = (self.folder / f"{self.name}.log").open("ab")

@@ -3,6 +3,11 @@
 ``CORRAL_BACKEND`` chooses: ``embedded`` (default) or ``real``.
 """
 
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
 from tests.backends.base import Backend
 from tests.backends.embedded import EmbeddedBackend
 from tests.backends.nodes import Node, add_node, ordinary_python
@@ -15,5 +20,18 @@ __all__ = [
     "RealBackend",
     "add_node",
     "ordinary_python",
+    "own_backend",
     "real_binaries",
 ]
+
+
+@contextmanager
+def own_backend(folder: Path) -> Iterator[Backend]:
+    """A cluster for some cases alone, which see nothing of the one that the others share."""
+    kind = RealBackend if os.environ.get("CORRAL_BACKEND") == "real" else EmbeddedBackend
+    backend = kind(folder)
+    try:
+        backend.start()
+        yield backend
+    finally:
+        backend.stop()

@@ -21,9 +21,10 @@ from corral.controllers.mpijob.limits import MPISettings
 from corral.controllers.mpijob.metrics import MPIMetrics
 from corral.controllers.mpijob.resources import ResourceController
 from corral.controllers.mpijob.run import Tools
-from corral.controllers.mpijob.status import StatusController, is_over
+from corral.controllers.mpijob.status import is_over
 from corral.controllers.mpijob.telling import Teller
 from corral.controllers.podstates import is_ready
+from corral.controllers.statuses import StatusController
 from corral.kube.types import Obj
 from corral.runtime import (
     Change,
@@ -64,7 +65,9 @@ class Reconciler:
         self._settings = settings
         self._written = ConsistencyStore({MPIJOBS: self.caches.jobs})
         self._teardown = Teardown(client, self.caches, settings, wall=wall)
-        statuses = StatusController(client, self._written, field_manager=settings.field_manager)
+        statuses = StatusController(
+            client, MPIJOBS, self._written, field_manager=settings.field_manager
+        )
         tools = Tools(
             client,
             self.caches,

@@ -10,19 +10,15 @@ from __future__ import annotations
 from copy import deepcopy
 from typing import Final
 
-from corral.api.mpi import LAUNCHER, MPIJOBS, WORKER
+from corral.api.mpi import LAUNCHER, WORKER
 from corral.api.mpi_status import CREATED, FAILED, RESTARTING, RUNNING, SUCCEEDED, SUSPENDED
-from corral.kube.client import KubeClient
 from corral.kube.types import Obj
-from corral.runtime.children import write_status
 from corral.runtime.conditions import find_condition, is_condition_true
-from corral.runtime.consistency import ConsistencyStore
-from corral.runtime.keys import format_time, key_of, uid_of, version_of
+from corral.runtime.keys import format_time
 
 __all__ = [
     "REASON_INVALID",
     "Draft",
-    "StatusController",
     "is_invalid",
     "is_over",
     "only_counts_differ",
@@ -186,29 +182,3 @@ def _others(conditions: list[Obj], type: str) -> list[Obj]:
         for known in conditions
         if known["type"] not in (type, apart)
     ]
-
-
-class StatusController:
-    """Writes statuses."""
-
-    def __init__(
-        self, client: KubeClient, consistency: ConsistencyStore, *, field_manager: str
-    ) -> None:
-        """``consistency`` is told of every write."""
-        self._client = client
-        self._consistency = consistency
-        self._field_manager = field_manager
-
-    async def write(self, job: Obj, status: Obj) -> Obj:
-        """Give the job this status; the job as it is afterwards.
-
-        Raises:
-            Conflict: the job has changed since it was read.
-            NotFound: it is gone.
-        """
-        written = await write_status(
-            self._client, MPIJOBS, job, status, field_manager=self._field_manager
-        )
-        if written is not job:
-            self._consistency.wrote_at(key_of(job), uid_of(job), MPIJOBS, version_of(written))
-        return written

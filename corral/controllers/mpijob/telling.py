@@ -6,7 +6,7 @@ from corral.api.mpi import MPIJOBS
 from corral.controllers.mpijob.events import transitions
 from corral.controllers.mpijob.memory import Memory
 from corral.controllers.mpijob.metrics import MPIMetrics
-from corral.controllers.mpijob.status import StatusController
+from corral.controllers.statuses import StatusController
 from corral.kube import errors
 from corral.kube.types import Obj
 from corral.runtime import EventRecorder, NotYetConsistent, version_of

@@ -15,6 +15,7 @@ from typing import Final
 
 from corral.api.training import TRAININGJOBS
 from corral.controllers.refusals import is_passing, namespace_is_going
+from corral.controllers.statuses import StatusController
 from corral.controllers.trainingjob.caches import Caches
 from corral.controllers.trainingjob.checkpointing import belongs_to, restore_source, summarise
 from corral.controllers.trainingjob.decision import Decision, Launch, Observation, Refusal
@@ -31,7 +32,6 @@ from corral.controllers.trainingjob.replicas import is_placeholder
 from corral.controllers.trainingjob.resources import ResourceController
 from corral.controllers.trainingjob.settings import TrainingSettings
 from corral.controllers.trainingjob.state import decide
-from corral.controllers.trainingjob.status import StatusController
 from corral.kube import errors
 from corral.kube.client import KubeClient
 from corral.kube.resources import PODS

@@ -15,7 +15,6 @@ from corral.runtime.owners import controller_of, refers_to
 __all__ = [
     "APPLIED_ANNOTATION",
     "ATTEMPT_LABEL",
-    "CHECKPOINT_REQUESTED_ANNOTATION",
     "JOB_LABEL",
     "MANAGED_BY",
     "MANAGED_BY_LABEL",
@@ -41,8 +40,6 @@ WORLD_LABEL: Final = f"{GROUP}/world-size"
 """On pods: how many replicas this generation has."""
 APPLIED_ANNOTATION: Final = f"{GROUP}/applied"
 """On the other objects of a job: a digest of what was last applied."""
-CHECKPOINT_REQUESTED_ANNOTATION: Final = f"{GROUP}/checkpoint-requested"
-"""On a job: asks for a checkpoint now; the value says which request it is."""
 MANAGED_BY_LABEL: Final = "app.kubernetes.io/managed-by"
 MANAGED_BY: Final = "corral"
 

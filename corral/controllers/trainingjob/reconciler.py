@@ -13,6 +13,7 @@ import time
 from collections.abc import Callable
 
 from corral.api.training import CHECKPOINTS, TRAININGJOBS
+from corral.controllers.statuses import StatusController
 from corral.controllers.trainingjob.caches import Caches
 from corral.controllers.trainingjob.checkpointing import JOB_INDEX, index_by_job
 from corral.controllers.trainingjob.job import JobController
@@ -20,7 +21,6 @@ from corral.controllers.trainingjob.limits import RunLimits
 from corral.controllers.trainingjob.metrics import TrainingMetrics
 from corral.controllers.trainingjob.resources import ResourceController
 from corral.controllers.trainingjob.settings import TrainingSettings
-from corral.controllers.trainingjob.status import StatusController
 from corral.kube.types import Obj
 from corral.runtime import (
     Change,
@@ -64,7 +64,9 @@ class Reconciler:
             client,
             self.caches,
             resources=ResourceController(manager, settings, recorder=recorder, caches=self.caches),
-            statuses=StatusController(client, self._written, field_manager=settings.field_manager),
+            statuses=StatusController(
+                client, TRAININGJOBS, self._written, field_manager=settings.field_manager
+            ),
             writer=ChildWriter(
                 client,
                 field_manager=settings.field_manager,

@@ -11,7 +11,6 @@ import math
 from copy import deepcopy
 from typing import Final
 
-from corral.api.training import TRAININGJOBS
 from corral.api.training_status import (
     CONDITION_FAILED,
     CONDITION_RESTARTING,
@@ -25,17 +24,13 @@ from corral.controllers.podstates import PodState, is_ready, moment, pod_state
 from corral.controllers.trainingjob.attempts import completed_replicas
 from corral.controllers.trainingjob.names import selector_of
 from corral.controllers.trainingjob.replicas import Replicas
-from corral.kube.client import KubeClient
 from corral.kube.types import Obj
-from corral.runtime.children import write_status
 from corral.runtime.conditions import find_condition, is_condition_true, set_condition
-from corral.runtime.consistency import ConsistencyStore
-from corral.runtime.keys import format_time, key_of, uid_of, version_of
+from corral.runtime.keys import format_time
 
 __all__ = [
     "REASON_INVALID",
     "Draft",
-    "StatusController",
     "is_finished",
     "is_suspended",
     "running_since",
@@ -156,29 +151,3 @@ class Draft:
     def wait_until(self, moment: float) -> None:
         """Make no pods before this moment."""
         self.status["nextAttemptTime"] = format_time(math.ceil(moment))
-
-
-class StatusController:
-    """Writes statuses."""
-
-    def __init__(
-        self, client: KubeClient, consistency: ConsistencyStore, *, field_manager: str
-    ) -> None:
-        """``consistency`` is told of every write."""
-        self._client = client
-        self._consistency = consistency
-        self._field_manager = field_manager
-
-    async def write(self, job: Obj, status: Obj) -> Obj:
-        """Give the job this status; the job as it is afterwards.
-
-        Raises:
-            Conflict: the job has changed since it was read.
-            NotFound: it is gone.
-        """
-        written = await write_status(
-            self._client, TRAININGJOBS, job, status, field_manager=self._field_manager
-        )
-        if written is not job:
-            self._consistency.wrote_at(key_of(job), uid_of(job), TRAININGJOBS, version_of(written))
-        return written

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator
 
 import pytest
 
 from corral.cluster.node.isolation import Capabilities
-from tests.backends import Backend, EmbeddedBackend, Node, RealBackend, add_node
+from tests.backends import Backend, Node, add_node, own_backend
 from tests.cluster.mpi_runs.mpi_stage import Jobs, image_map
 from tests.cluster.objects import Objects
 
@@ -16,13 +15,8 @@ from tests.cluster.objects import Objects
 @pytest.fixture(scope="session")
 def backend(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Backend]:
     """A cluster of its own, so that nodes of other cases are not among its nodes."""
-    kind = RealBackend if os.environ.get("CORRAL_BACKEND") == "real" else EmbeddedBackend
-    backend = kind(tmp_path_factory.mktemp("mpi"))
-    try:
-        backend.start()
+    with own_backend(tmp_path_factory.mktemp("mpi")) as backend:
         yield backend
-    finally:
-        backend.stop()
 
 
 @pytest.fixture(scope="session", params=("root", "user"))

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator
 
 import pytest
 
-from tests.backends import Backend, EmbeddedBackend, RealBackend
+from tests.backends import Backend, own_backend
 from tests.cluster.mpijob.mpi_operating import Jobs, Operator, install_definitions
 from tests.cluster.objects import Objects
 
@@ -15,14 +14,9 @@ from tests.cluster.objects import Objects
 @pytest.fixture(scope="session")
 def backend(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Backend]:
     """A cluster of its own, so that nodes of other cases do not run its pods."""
-    kind = RealBackend if os.environ.get("CORRAL_BACKEND") == "real" else EmbeddedBackend
-    backend = kind(tmp_path_factory.mktemp("mpijob"))
-    try:
-        backend.start()
+    with own_backend(tmp_path_factory.mktemp("mpijob")) as backend:
         install_definitions(Objects(backend))
         yield backend
-    finally:
-        backend.stop()
 
 
 @pytest.fixture(scope="session")

@@ -5,18 +5,14 @@ There are no nodes: pods wait for ever, and a case says what becomes of them by 
 
 from __future__ import annotations
 
-import asyncio
 import json
 from collections.abc import Callable, Iterable
-from copy import deepcopy
 from typing import Any
 
 from corral.api.mpi import KINDS
 from corral.controllers.mpijob import MPISettings, ObjectSettings, register
-from corral.kube import KubeClient
-from corral.runtime import Manager
-from tests.cluster.apps.loops import LoopThread
 from tests.cluster.objects import Objects, eventually
+from tests.cluster.operators import OperatorThread, install
 
 Obj = dict[str, Any]
 API = "kubeflow.org/v2beta1"
@@ -24,50 +20,18 @@ PLURAL = "mpijobs"
 NOW = "2026-01-01T00:00:00Z"
 
 
-class _Process(LoopThread):
-    """One life of an operator."""
-
-    def __init__(self, kubeconfig: str, settings: MPISettings) -> None:
-        super().__init__("mpi-operator")
-        self._kubeconfig, self._settings = kubeconfig, settings
-        self.client: KubeClient | None = None
-
-    async def work(self, ready: Callable[[], None]) -> None:
-        async with KubeClient.from_kubeconfig(self._kubeconfig) as client:
-            self.client = client
-            manager = Manager(client)
-            register(manager, self._settings)
-            async with asyncio.TaskGroup() as group:
-                group.create_task(manager.run())
-                await manager.wait_ready()
-                ready()
-
-
-class Operator:
-    """The controller of MPIJobs, in a thread with an event loop of its own."""
+class Operator(OperatorThread):
+    """The controller of MPIJobs."""
 
     def __init__(self, kubeconfig: str, **objects: Any) -> None:
-        self._kubeconfig = kubeconfig
-        self._settings = MPISettings(
+        settings = MPISettings(
             objects=ObjectSettings(**objects),
             progress_interval=0.05,
             replace_delay=0.1,
             refusal_delay=0.1,
             refusal_delay_cap=0.5,
         )
-        self._process: _Process | None = None
-
-    def start(self) -> Operator:
-        """Return when it works."""
-        self._process = _Process(self._kubeconfig, self._settings)
-        self._process.start()
-        return self
-
-    def kill(self) -> None:
-        """At once, in the middle of whatever it does."""
-        if self._process is not None:
-            self._process.stop()
-            self._process = None
+        super().__init__(kubeconfig, lambda manager: register(manager, settings))
 
 
 def replica(name: str, *, replicas: int | None = None, command: Any = ("true",), **pod: Any) -> Obj:
@@ -257,13 +221,7 @@ def types(status: Obj) -> list[tuple[str, str]]:
 
 
 def install_definitions(cluster: Objects, *more: Obj) -> None:
-    """The CustomResourceDefinitions, served."""
-    for definition in [*(kind.crd() for kind in KINDS), *more]:
-        spec, name = definition["spec"], definition["metadata"]["name"]
-        if cluster.find("apiextensions.k8s.io/v1", "customresourcedefinitions", name) is None:
-            cluster.create("customresourcedefinitions", deepcopy(definition))
-        path = f"/apis/{spec['group']}/{spec['versions'][0]['name']}/{spec['names']['plural']}"
-        eventually(lambda path=path: cluster.backend.request("GET", path).code == 200)
+    install(cluster, [*(kind.crd() for kind in KINDS), *more])
 
 
 def pod_group_definition(group: str, version: str) -> Obj:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -14,7 +13,7 @@ from corral.operator import rbac
 from corral.operator.install import apply_objects, wait_served
 from corral.operator.manifests import InstallSettings, install_objects
 from corral.operator.settings import NAMESPACE
-from tests.backends import Backend, EmbeddedBackend, Node, RealBackend, add_node
+from tests.backends import Backend, Node, add_node, own_backend
 
 INSTALLED = (
     "CustomResourceDefinition",
@@ -32,13 +31,8 @@ INSTALLED = (
 @pytest.fixture(scope="session")
 def backend(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Backend]:
     """A cluster of its own: its operator looks after the whole of it."""
-    kind = RealBackend if os.environ.get("CORRAL_BACKEND") == "real" else EmbeddedBackend
-    backend = kind(tmp_path_factory.mktemp("operator"))
-    try:
-        backend.start()
+    with own_backend(tmp_path_factory.mktemp("operator")) as backend:
         yield backend
-    finally:
-        backend.stop()
 
 
 @pytest.fixture(scope="session")

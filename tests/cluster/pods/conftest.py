@@ -12,7 +12,7 @@ from collections.abc import Iterator
 import pytest
 
 from corral.cluster.node.isolation import Capabilities
-from tests.backends import Backend, EmbeddedBackend, Node, RealBackend, add_node, ordinary_python
+from tests.backends import Backend, Node, add_node, ordinary_python, own_backend
 from tests.cluster.binaries import on_machine
 from tests.cluster.kubectl.runner import Kubectl
 from tests.cluster.objects import Objects
@@ -24,13 +24,8 @@ MODES = ("root", "user", "plain")
 @pytest.fixture(scope="session")
 def backend(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Backend]:
     """A cluster of its own, so that nodes of other cases are not among its nodes."""
-    kind = RealBackend if os.environ.get("CORRAL_BACKEND") == "real" else EmbeddedBackend
-    backend = kind(tmp_path_factory.mktemp("pods"))
-    try:
-        backend.start()
+    with own_backend(tmp_path_factory.mktemp("pods")) as backend:
         yield backend
-    finally:
-        backend.stop()
 
 
 @pytest.fixture(scope="session")

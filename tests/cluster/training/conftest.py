@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -11,7 +10,7 @@ from collections.abc import Iterator
 import pytest
 
 from corral.cluster.node.isolation import Capabilities
-from tests.backends import Backend, EmbeddedBackend, Node, RealBackend, add_node
+from tests.backends import Backend, Node, add_node, own_backend
 from tests.cluster.objects import Objects
 from tests.cluster.training.training_stage import (
     EXAMPLES,
@@ -26,14 +25,9 @@ from tests.cluster.training.training_stage import (
 @pytest.fixture(scope="session")
 def backend(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Backend]:
     """A cluster of its own, so that nodes of other cases are not among its nodes."""
-    kind = RealBackend if os.environ.get("CORRAL_BACKEND") == "real" else EmbeddedBackend
-    backend = kind(tmp_path_factory.mktemp("training"))
-    try:
-        backend.start()
+    with own_backend(tmp_path_factory.mktemp("training")) as backend:
         install(backend)
         yield backend
-    finally:
-        backend.stop()
 
 
 @pytest.fixture(scope="session")

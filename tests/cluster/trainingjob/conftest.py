@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator
 
 import pytest
 
-from tests.backends import Backend, EmbeddedBackend, Node, RealBackend, add_node
+from tests.backends import Backend, Node, add_node, own_backend
 from tests.cluster.objects import Objects
 from tests.cluster.trainingjob.operating import Jobs, Operator, install_definitions
 
@@ -17,14 +16,9 @@ NODES = ("one", "two")
 @pytest.fixture(scope="session")
 def backend(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Backend]:
     """A cluster of its own, so that nodes of other cases are not among its nodes."""
-    kind = RealBackend if os.environ.get("CORRAL_BACKEND") == "real" else EmbeddedBackend
-    backend = kind(tmp_path_factory.mktemp("training"))
-    try:
-        backend.start()
+    with own_backend(tmp_path_factory.mktemp("training")) as backend:
         install_definitions(Objects(backend))
         yield backend
-    finally:
-        backend.stop()
 
 
 @pytest.fixture(scope="session")

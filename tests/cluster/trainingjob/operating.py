@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
 from corral.api.training import KINDS
 from corral.controllers.trainingjob import RunLimits, TrainingSettings, register
-from corral.kube import KubeClient
-from corral.runtime import Manager
-from tests.cluster.apps.loops import LoopThread
 from tests.cluster.objects import Objects, eventually
+from tests.cluster.operators import OperatorThread, install
 
 Obj = dict[str, Any]
 API = "training.corral.dev/v1alpha1"
@@ -26,43 +23,12 @@ LIMITS = RunLimits(
 )
 
 
-class _Process(LoopThread):
-    """One life of an operator."""
-
-    def __init__(self, kubeconfig: str, settings: TrainingSettings, limits: RunLimits) -> None:
-        super().__init__("operator")
-        self._kubeconfig, self._settings, self._limits = kubeconfig, settings, limits
-
-    async def work(self, ready: Callable[[], None]) -> None:
-        async with KubeClient.from_kubeconfig(self._kubeconfig) as client:
-            manager = Manager(client)
-            register(manager, self._settings, limits=self._limits)
-            async with asyncio.TaskGroup() as group:
-                group.create_task(manager.run())
-                await manager.wait_ready()
-                ready()
-
-
-class Operator:
-    """The controllers of TrainingJobs, in a thread with an event loop of its own."""
+class Operator(OperatorThread):
+    """The controllers of TrainingJobs."""
 
     def __init__(self, kubeconfig: str, limits: RunLimits = LIMITS, **settings: Any) -> None:
-        self._kubeconfig = kubeconfig
-        self._limits = limits
-        self._settings = TrainingSettings(**settings)
-        self._process: _Process | None = None
-
-    def start(self) -> Operator:
-        """Return when it works."""
-        self._process = _Process(self._kubeconfig, self._settings, self._limits)
-        self._process.start()
-        return self
-
-    def kill(self) -> None:
-        """At once, in the middle of whatever it does."""
-        if self._process is not None:
-            self._process.stop()
-            self._process = None
+        wanted = TrainingSettings(**settings)
+        super().__init__(kubeconfig, lambda manager: register(manager, wanted, limits=limits))
 
 
 def faster(**changes: Any) -> RunLimits:
@@ -153,11 +119,4 @@ def condition(status: Obj, type: str) -> Obj:
 
 
 def install_definitions(cluster: Objects) -> None:
-    """The CustomResourceDefinitions, served."""
-    for kind in KINDS:
-        definition = kind.crd()
-        name = definition["metadata"]["name"]
-        if cluster.find("apiextensions.k8s.io/v1", "customresourcedefinitions", name) is None:
-            cluster.create("customresourcedefinitions", definition)
-        path = f"/apis/{API}/{kind.names.plural}"
-        eventually(lambda path=path: cluster.backend.request("GET", path).code == 200)
+    install(cluster, [kind.crd() for kind in KINDS])

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-import os
 from collections import Counter
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager
@@ -20,7 +19,7 @@ from corral.controllers.trainingjob.settings import TrainingSettings
 from corral.kube import KubeClient
 from corral.kube.kubeconfig import load_config
 from corral.runtime import Manager
-from tests.backends import Backend, EmbeddedBackend, Node, RealBackend, add_node
+from tests.backends import Backend, Node, add_node, own_backend
 from tests.cluster.objects import Objects, eventually
 from tests.cluster.trainingjob.operating import API, PLURAL, Obj, install_definitions
 
@@ -48,10 +47,7 @@ else:
 @pytest.fixture(scope="session")
 def backend(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Backend]:
     """A cluster without an operator: the cases are one themselves."""
-    kind = RealBackend if os.environ.get("CORRAL_BACKEND") == "real" else EmbeddedBackend
-    backend = kind(tmp_path_factory.mktemp("objects"))
-    try:
-        backend.start()
+    with own_backend(tmp_path_factory.mktemp("objects")) as backend:
         cluster = Objects(backend)
         install_definitions(cluster)
         for definition in crds():
@@ -59,8 +55,6 @@ def backend(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Backend]:
             if not cluster.find(definition["apiVersion"], "customresourcedefinitions", name):
                 cluster.create("customresourcedefinitions", definition)
         yield backend
-    finally:
-        backend.stop()
 
 
 @pytest.fixture(scope="session")

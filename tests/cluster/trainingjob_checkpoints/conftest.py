@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import AsyncIterator, Iterator
 
 import pytest
 
 from corral.kube.client import KubeClient
-from tests.backends import Backend, EmbeddedBackend, RealBackend
+from tests.backends import Backend, own_backend
 from tests.cluster.objects import Objects
 from tests.cluster.trainingjob.operating import install_definitions
 from tests.cluster.trainingjob_checkpoints.checkpoint_stage import QUICK, Stage, staged
@@ -20,14 +19,9 @@ REMOTE = [name for name in SERVERS if name != "local"]
 @pytest.fixture(scope="session")
 def backend(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Backend]:
     """A cluster of its own, whose definitions are ours."""
-    kind = RealBackend if os.environ.get("CORRAL_BACKEND") == "real" else EmbeddedBackend
-    backend = kind(tmp_path_factory.mktemp("checkpoints"))
-    try:
-        backend.start()
+    with own_backend(tmp_path_factory.mktemp("checkpoints")) as backend:
         install_definitions(Objects(backend))
         yield backend
-    finally:
-        backend.stop()
 
 
 @pytest.fixture(scope="session")

@@ -8,25 +8,18 @@ from collections.abc import Iterator
 
 import pytest
 
-from corral.api import all_kinds
-from tests.backends import Backend, EmbeddedBackend, Node, RealBackend, add_node
-from tests.cluster.objects import Objects, eventually
+from corral.api import all_crds
+from tests.backends import Backend, Node, add_node, own_backend
+from tests.cluster.objects import Objects
+from tests.cluster.operators import install
 from tests.cluster.trainingjob_faults.jobs import Jobs
 
 
 @pytest.fixture(scope="session")
 def backend(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Backend]:
-    kind = RealBackend if os.environ.get("CORRAL_BACKEND") == "real" else EmbeddedBackend
-    backend = kind(tmp_path_factory.mktemp("faults"))
-    try:
-        backend.start()
-        for definition in all_kinds():
-            Objects(backend).create("customresourcedefinitions", definition.crd())
-        path = "/apis/training.corral.dev/v1alpha1/trainingjobs"
-        eventually(lambda: backend.request("GET", path).code == 200)
+    with own_backend(tmp_path_factory.mktemp("faults")) as backend:
+        install(Objects(backend), all_crds())
         yield backend
-    finally:
-        backend.stop()
 
 
 @pytest.fixture(scope="session")

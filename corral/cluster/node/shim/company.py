@@ -33,7 +33,7 @@ def alone(folder: str, ready: int) -> None:
     found = claim(folder)
     if found is None:
         return  # somebody else has decided about it, or the folder is gone
-    company = _Alone()
+    company = _Company()
     try:
         company.take(folder, found, ready, Inhabited())
         company.run()
@@ -49,7 +49,7 @@ def _crashed(folder: str, home: int) -> None:
 
 
 class _Company:
-    """Signals, children and the loop; what both kinds share."""
+    """Signals, children and the loop. As it is, for one container: what is below it is its."""
 
     def __init__(self) -> None:
         self.loop = Loop()
@@ -120,10 +120,6 @@ class _Company:
         """SIGTERM to the shim itself: its containers end, for good."""
         for supervisor in list(self._there):
             supervisor.terminate()
-
-
-class _Alone(_Company):
-    """With one container."""
 
 
 class Keeper(_Company):

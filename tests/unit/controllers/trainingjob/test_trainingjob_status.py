@@ -9,11 +9,11 @@ from typing import Any, cast
 from prometheus_client import CollectorRegistry
 
 from corral.api.training import TRAININGJOBS, TrainingJob
+from corral.controllers.statuses import StatusController
 from corral.controllers.trainingjob.events import transitions
 from corral.controllers.trainingjob.metrics import TrainingMetrics
 from corral.controllers.trainingjob.status import (
     Draft,
-    StatusController,
     is_finished,
     is_suspended,
     running_since,
@@ -42,7 +42,7 @@ class _Server:
 async def test_only_what_differs_is_written_and_bound_to_the_version() -> None:
     server = _Server()
     statuses = StatusController(
-        cast(KubeClient, server), ConsistencyStore({}), field_manager="test"
+        cast(KubeClient, server), TRAININGJOBS, ConsistencyStore({}), field_manager="test"
     )
     job = make_job()
     job["metadata"]["resourceVersion"] = "7"
