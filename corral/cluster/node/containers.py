@@ -367,7 +367,7 @@ def _never(folder: Path) -> State:
 
 def _bury(folder: Path, last: State | None) -> State:
     """The shim was killed: see that nothing of the container is left, and write that down."""
-    sweep(folder)
+    sweep(folder, last.pid if last else 0)
     value = {
         "phase": "exited",
         "lost": True,
@@ -379,12 +379,18 @@ def _bury(folder: Path, last: State | None) -> State:
     return _write_state(folder, value)
 
 
-def sweep(folder: Path) -> None:
-    """Kill every process that carries the container's marker in its environment."""
+def sweep(folder: Path, pid: int = 0) -> None:
+    """Kill every process that carries the container's marker in its environment.
+
+    A process that is being killed has no environment any more and still holds its files: those
+    that were seen, and the container's own, are waited for.
+    """
     marker = f"{MARKER}={folder}".encode()
-    for _ in range(100):
-        found = [pid for pid in _pids() if marker in _environ(pid).split(b"\0")]
-        if not found:
+    seen = {pid} - {0}
+    for _ in range(200):
+        found = {pid for pid in _pids() if marker in _environ(pid).split(b"\0")}
+        seen |= found
+        if not found and not any(_ending(pid) for pid in seen):
             return
         for pid in found:
             with suppress(ProcessLookupError, PermissionError):
@@ -394,6 +400,15 @@ def sweep(folder: Path) -> None:
 
 def _pids() -> list[int]:
     return [int(name) for name in os.listdir("/proc") if name.isdigit()]
+
+
+def _ending(pid: int) -> bool:
+    """Whether a process is on its way out: it has given up its memory and is no zombie yet."""
+    try:
+        state = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
+    except OSError:
+        return False
+    return state not in "ZX" and not _environ(pid)
 
 
 def _environ(pid: int) -> bytes:
