@@ -34,6 +34,7 @@ _MOST_BYTES: Final = 256 << 20
 
 def pack(source: Path) -> bytes:
     """A folder's content, or one file. Raises CannotShip."""
+    source = source.expanduser()
     if source.is_file():
         return pack_files({source.name: readable(source)})
     if not source.is_dir():

@@ -126,10 +126,10 @@ async def ship(
     Raises:
         CannotShip: there is none, or its archive has more than ``limit`` bytes.
     """
-    whole = await asyncio.to_thread(_folder, source)
-    if whole is not None and await _may_mount(client, namespace):
-        return _mounted(whole)
-    archive = await asyncio.to_thread(pack, source.expanduser())
+    folder = await asyncio.to_thread(_folder, source)
+    if folder is not None and await _may_mount(client, namespace):
+        return _mounted(folder)
+    archive = await asyncio.to_thread(pack, source)
     return await ship_archive(client, namespace, name, archive, limit=limit)
 
 
