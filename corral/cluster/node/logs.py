@@ -22,6 +22,8 @@ from corral.cluster.node.shim.journal import MAX_FILES
 POLL: Final = 0.05
 """Seconds between looks at a log that is followed."""
 _CHUNK: Final = 1 << 16
+_LOOKS: Final = 1000
+"""How often the files of a log are looked at anew because they were rotated meanwhile."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -146,10 +148,7 @@ class Cursor:
     def __init__(self, path: Path, *, tail_lines: int | None = None) -> None:
         self._path = path
         self._rest = b""
-        self._files: list[BinaryIO] = []
-        for file in files_of(path):
-            with suppress(FileNotFoundError):  # rotated away while we looked
-                self._files.append(file.open("rb"))
+        self._files = _opened(path)
         if not self._files:
             raise FileNotFoundError(str(path))
         if tail_lines is not None:
@@ -172,19 +171,14 @@ class Cursor:
 
     def _rotated(self, file: BinaryIO) -> bool:
         """Whether the log goes on in other files; they are opened."""
-        mine = os.fstat(file.fileno()).st_ino
-        newer: list[BinaryIO] = []
-        for path in reversed(files_of(self._path)):
-            try:
-                other = path.open("rb")
-            except FileNotFoundError:
-                continue
-            if os.fstat(other.fileno()).st_ino == mine:
-                other.close()
-                break
-            newer.insert(0, other)
-        self._files += newer
-        return bool(newer)
+        there = _opened(self._path)
+        numbers = [_inode(other) for other in there]
+        mine = _inode(file)
+        known = numbers.index(mine) + 1 if mine in numbers else 0
+        for other in there[:known]:
+            other.close()
+        self._files += there[known:]
+        return known < len(there)
 
     def _seek_tail(self, count: int) -> None:
         """Stand before the last ``count`` entries."""
@@ -208,6 +202,38 @@ class Cursor:
         for file in self._files:
             file.close()
         self._files.clear()
+
+
+def _opened(path: Path) -> list[BinaryIO]:
+    """The files of a log, oldest first, as they are between two rotations.
+
+    A rotation renames one after the other: who opens them meanwhile has some twice and misses
+    others, which shows when the names lead elsewhere afterwards.
+    """
+    for _ in range(_LOOKS):
+        files: list[BinaryIO] = []
+        for name in files_of(path):
+            with suppress(FileNotFoundError):
+                files.append(name.open("rb"))
+        if [_inode(file) for file in files] == _inodes(path):
+            break
+        for file in files:
+            file.close()
+    else:
+        raise OSError(f"{path} is rotated all the time")
+    return files
+
+
+def _inode(file: BinaryIO) -> int:
+    return os.fstat(file.fileno()).st_ino
+
+
+def _inodes(path: Path) -> list[int]:
+    found: list[int] = []
+    for name in files_of(path):
+        with suppress(FileNotFoundError):
+            found.append(name.stat().st_ino)
+    return found
 
 
 def _tail_position(file: BinaryIO, count: int) -> tuple[int, int]:

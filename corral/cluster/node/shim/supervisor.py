@@ -63,12 +63,19 @@ def claim(folder: str) -> tuple[int, int] | None:
         home = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
     except OSError:
         return None
+    mine = f"claim.{os.getpid()}"
+    lock = -1
     try:
-        lock = os.open("claim", os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o600, dir_fd=home)
+        # locked before it has its name: a claim that is not locked is that of a dead supervisor
+        lock = os.open(mine, os.O_CREAT | os.O_RDWR, 0o600, dir_fd=home)
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        os.link(mine, "claim", src_dir_fd=home, dst_dir_fd=home)
     except OSError:
-        os.close(home)
+        for fd in {home, lock} - {-1}:
+            os.close(fd)
         return None
-    fcntl.flock(lock, fcntl.LOCK_EX)
+    with suppress(OSError):
+        os.unlink(mine, dir_fd=home)
     return home, lock
 
 
@@ -200,13 +207,13 @@ class Supervisor:
         self._conclude()
 
     def _conclude(self) -> None:
-        """Who hears of the end finds nobody to talk to any more."""
+        """Who hears of the end finds nobody to talk to; and who finds nobody finds the end."""
+        self._write_state(phase="exited")
         if self._listener is not None:
             self._loop.forget(self._listener.fileno())
             self._listener.close()
             with suppress(OSError):
                 os.unlink("control", dir_fd=self._home)
-        self._write_state(phase="exited")
         self._deadline = time.monotonic() + _FAREWELL
         for peer in list(self._peers.values()):
             ended = peer.task.code if peer.task and peer.task.code is not None else 137
@@ -258,12 +265,14 @@ class Supervisor:
         task.ended(status)
         if task is self._main:
             self._begin_end()
-        else:
-            self._settle_command(task)
+        self._settle_command(task)
 
     def _settle_command(self, task: Task) -> None:
-        """Tell who asked for the command, once all it wrote is on its way."""
-        if task.code is None or not self._drain(task):
+        """Tell who asked for the command, once all it wrote is on its way.
+
+        To be called whenever the command has ended, written, or its reader has caught up.
+        """
+        if task is self._main or task.code is None or not self._drain(task):
             return
         self._tasks.pop(task.pid, None)
         for peer in list(self._peers.values()):
@@ -299,8 +308,7 @@ class Supervisor:
     def _readable(self, fd: int) -> None:
         task = self._owner[fd]
         self._pump(task, fd)
-        if task.code is not None and task is not self._main:
-            self._settle_command(task)
+        self._settle_command(task)
 
     def _pump(self, task: Task, fd: int) -> bool:
         """Carry one piece of output on. False when there is none now."""
@@ -414,6 +422,8 @@ class Supervisor:
     def _peer_event(self, peer: Peer, event: int) -> None:
         if event & WRITE:
             self._flush(peer)
+            if peer.task is not None:
+                self._settle_command(peer.task)  # all it wrote may have been waiting here
         if peer.fd not in self._peers or not event & READ:
             return
         try:
@@ -505,14 +515,17 @@ class Supervisor:
             peer.outbox.clear()
             peer.leaving = True
         self._interest(peer)
-        task = peer.task
-        if task and len(peer.outbox) <= LIMIT // 2:
-            for fd in task.outputs:
-                if fd in self._loop and not (task.tty and task.pending):
-                    self._loop.change(fd, READ)
+        if peer.task and len(peer.outbox) <= LIMIT // 2:
+            self._resume(peer.task)
         if peer.leaving and not peer.outbox:
             with suppress(OSError):
                 peer.connection.shutdown(socket.SHUT_WR)
+
+    def _resume(self, task: Task) -> None:
+        """Read its output again."""
+        for fd in task.outputs:
+            if fd in self._loop and not (task.tty and task.pending):
+                self._loop.change(fd, READ)
 
     def _say_exit(self, peer: Peer, how: dict[str, Any]) -> None:
         if peer.leaving:
@@ -526,9 +539,12 @@ class Supervisor:
         self._peers.pop(peer.fd, None)
         peer.connection.close()
         task = peer.task
-        if task is None or task.code is not None:
+        if task is None:
             return
-        if peer.mine:
+        self._resume(task)  # it may have been waiting for this one
+        if task.code is not None:
+            self._settle_command(task)
+        elif peer.mine:
             for pid in {task.pid, *descendants(task.pid)}:
                 with suppress(ProcessLookupError):
                     os.kill(pid, signal.SIGKILL)

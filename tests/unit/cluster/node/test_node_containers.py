@@ -279,6 +279,60 @@ async def test_slow_reader_holds_the_command_back(run: Run) -> None:
     assert (code, len(first[1]) + len(output)) == (0, 20_000_000 + 5)
 
 
+# writes until nobody takes any more, and ends with all of that unread
+FULL = """
+import os, pathlib, sys, time
+os.set_blocking(1, False)
+written = refused = 0
+while refused < 100:
+    try:
+        written += os.write(1, b"x" * 4096)
+        refused = 0
+    except BlockingIOError:
+        refused += 1
+        time.sleep(0.002)
+pathlib.Path(sys.argv[1]).write_text(f"{written}\\n")
+"""
+
+
+@pytest.mark.parametrize("background", ["", "sleep 600 &"], ids=["alone", "held open"])
+async def test_command_that_ends_before_its_reader_begins(
+    run: Run, tmp_path: Path, background: str
+) -> None:
+    """Its end is told when it was read, however much was on its way."""
+    container = await run(WAIT)
+    said = tmp_path / "written"
+    command = f'{background} exec "$@"'
+    program = [sys.executable, "-S", "-c", FULL, str(said)]
+    streams = await container.exec(["sh", "-c", command, "sh", *program])
+    await until(lambda: said.exists() and said.read_text().endswith("\n"))
+    assert await (await container.exec(["true"])).collect() == (0, b"")
+    async with asyncio.timeout(60):
+        code, output = await streams.collect()
+    assert (code, len(output)) == (0, int(said.read_text()))
+    assert len(output) > 1 << 20
+
+
+async def test_reader_that_leaves_holds_nobody_back(run: Run, tmp_path: Path) -> None:
+    """Who attached, read nothing and left costs the container neither time nor its log."""
+    said = tmp_path / "written"
+    container = await run(
+        "import pathlib, sys\ninput()\n"
+        "for _ in range(400): print('x' * 16000)\n"
+        f"print('end', flush=True)\npathlib.Path({str(said)!r}).touch()",
+        stdin=True,
+    )
+    streams = await container.attach(stdin=True)
+    streams._reader._transport.pause_reading()  # type: ignore[attr-defined]
+    await streams.write(b"go\n")
+    await until(lambda: len(lines(container)) > 60)
+    assert not said.exists()
+    await streams.close()
+    async with asyncio.timeout(60):
+        assert (await container.wait()).exit_code == 0
+    assert texts(container)[-1][2] == "end" and said.exists()
+
+
 async def test_exec_goes_with_its_client(run: Run) -> None:
     container = await run(WAIT)
     streams = await container.exec(["sh", "-c", "sleep 600 & echo $$ $!; wait"])
@@ -365,6 +419,19 @@ async def test_adoption_after_the_agent_was_killed(tmp_path: Path) -> None:
     assert (await long.kill()).exit_code == 137
     await until(lambda: not alive(int(output)))  # what forked them went with its agent
     engine.close()
+
+
+async def test_adoption_at_the_very_end(engine: Engine, spec: Callable[..., ContainerSpec]) -> None:
+    """A container that ends while it is adopted ended as it did."""
+    for number in range(20):
+        container = await engine.start(spec("raise SystemExit(5)", id=f"c{number}"))
+        container.release()
+        async with asyncio.timeout(30):
+            while (found := (await engine.adopt())[-1]).state.running:
+                found.release()  # and again, so that one comes at the worst of moments
+                await asyncio.sleep(0)
+        assert (found.state.exit_code, found.state.lost) == (5, False)
+        found.remove()
 
 
 async def test_what_was_never_started(engine: Engine, spec: Callable[..., ContainerSpec]) -> None:

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import asyncio
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -116,6 +117,30 @@ async def test_follow_through_rotations(tmp_path: Path) -> None:
     ]
     journal.close()
     assert b"".join(shown).split() == [b"%d" % number for number in range(count)]
+
+
+@pytest.mark.parametrize("turn", range(20))
+async def test_follow_while_files_are_renamed(tmp_path: Path, turn: int) -> None:
+    """A rotation in the middle of a look costs nothing that is still there."""
+    path = tmp_path / "0.log"
+    journal = Journal(str(path), max_bytes=2_000, max_files=20)
+    journal.write("stdout", b"0\n")
+
+    def write() -> None:
+        for number in range(1, 600):
+            journal.write("stdout", b"%d\n" % number)
+
+    writing = asyncio.create_task(asyncio.to_thread(write))
+    options = LogOptions(follow=True)
+    shown = [
+        piece
+        async for piece in follow(
+            path, options, ended=writing.done, sleep=lambda _: asyncio.sleep(0)
+        )
+    ]
+    await writing
+    journal.close()
+    assert b"".join(shown).split() == [b"%d" % number for number in range(600)]
 
 
 async def test_follow_waits_for_whole_entries(log: Path) -> None:
