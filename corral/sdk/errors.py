@@ -1,25 +1,46 @@
-"""What can go wrong in the SDK, as one tree over that of `corral.jobs`.
+"""What can go wrong in the SDK: the tree of `corral.jobs.errors`, and these.
 
-    CorralError
-      CannotShip         the function, script or folder cannot be sent to pods
-      NoCluster          no cluster or gateway was found, or it does not answer
-      JobFailed          a job that was waited for has failed; `.explanation` says why
-      WaitTimeout        a wait was over before the job got there; `.phase` is where it is
-      Refused            the API or the gateway said no; `.code`, `.fields`, `.hint`
-        NotFound  AlreadyExists  Conflict  Forbidden  Unauthorized  Invalid  NotInstalled
-        UnknownKind  Unavailable
+    JobError
+      CannotShip         400  the function, script or folder cannot be sent to pods
+      JobFailed          409  a job that was waited for has failed; ``job``, ``explanation``
+      Unavailable        503
+        NoCluster        503  no cluster or gateway was found, or it does not answer
 
-The same classes come from a cluster and from a gateway; the cause is chained.
+The same classes come from a cluster and from a gateway; the cause is chained. Every error has
+``message``, ``hint`` (may be empty), ``fields`` (of an object that is not valid) and ``code``.
 """
 
 from __future__ import annotations
 
-__all__ = ["CannotShip", "CorralError"]
+from typing import TYPE_CHECKING
+
+from corral.jobs.errors import JobError, Unavailable
+
+if TYPE_CHECKING:
+    from corral.sdk.explained import Explained
+    from corral.sdk.views import Job
+
+__all__ = ["CannotShip", "JobFailed", "NoCluster"]
 
 
-class CorralError(Exception):
-    """Any error of the SDK; the text is made for people."""
-
-
-class CannotShip(CorralError):
+class CannotShip(JobError):
     """What was given cannot be sent to pods; the words say why and what to do."""
+
+    code, reason = 400, "CannotShip"
+
+
+class NoCluster(Unavailable):
+    """There is no cluster to talk to, or it does not answer."""
+
+    code, reason = 503, "NoCluster"
+
+
+class JobFailed(JobError):
+    """A job that was waited for has failed; it is as ``job`` says."""
+
+    code, reason = 409, "JobFailed"
+
+    def __init__(self, message: str, *, job: Job, explanation: Explained | None = None) -> None:
+        super().__init__(message)
+        self.job = job
+        self.explanation = explanation

@@ -1,0 +1,322 @@
+"""`GatewayAccess`: the same questions through a Corral gateway, over REST.
+
+Watches and logs go on by themselves where a connection or the gateway's patience ended: a watch by
+the id of its last event, a log by the position of its last piece. A create carries a key of its
+own, so that one whose answer was lost may be sent again without making two jobs.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import builtins
+import os
+import ssl
+import uuid
+from collections.abc import AsyncGenerator, AsyncIterator, Mapping
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any, Final
+from urllib.parse import quote
+
+import aiohttp
+import orjson
+
+from corral.jobs.errors import BadRequest, Expired, ServerError
+from corral.jobs.explain import Explanation
+from corral.jobs.kinds import JobKind, Role
+from corral.jobs.log_frames import MEDIA_TYPE, Frame, FrameReader
+from corral.jobs.logs import LogQuery
+from corral.jobs.queries import ListQuery, Page
+from corral.jobs.watching import Change
+from corral.kube.types import Obj
+from corral.sdk.access import LogPiece
+from corral.sdk.archive import pack
+from corral.sdk.errors import NoCluster
+from corral.sdk.problems import error_of
+from corral.sdk.serverevents import ServerEvent, server_events
+from corral.sdk.shipping import Shipped, inline
+
+__all__ = ["GatewayAccess"]
+
+_SECONDS: Final = 40.0
+"""For an ordinary answer: the gateway itself gives up after 30."""
+_ATTEMPTS: Final = 5
+"""Connections in a row that may end without anything new."""
+_PAUSE: Final = 0.2
+
+
+class GatewayAccess:
+    """One gateway, with one bearer token."""
+
+    def __init__(
+        self,
+        url: str,
+        *,
+        token: str,
+        ca_file: str | os.PathLike[str] | None = None,
+        namespace: str = "default",
+    ) -> None:
+        """Raises NoCluster where the URL or the certificate authority is of no use."""
+        if not url.startswith(("http://", "https://")):
+            raise NoCluster(f"the gateway {url!r} is no http:// or https:// URL")
+        self._url, self._token, self._default = url.rstrip("/"), token, namespace
+        self._tls = _tls(ca_file) if url.startswith("https://") else None
+        self._open: aiohttp.ClientSession | None = None
+
+    @property
+    def namespace(self) -> str:
+        return self._default
+
+    @property
+    def where(self) -> str:
+        return self._url
+
+    async def close(self) -> None:
+        if self._open is not None:
+            await self._open.close()
+
+    # -- requests ----------------------------------------------------------------------------------
+
+    @property
+    def _session(self) -> aiohttp.ClientSession:
+        if self._open is None:
+            self._open = aiohttp.ClientSession(
+                headers={"Authorization": f"Bearer {self._token}"},
+                connector=aiohttp.TCPConnector(ssl=self._tls if self._tls else True),
+                timeout=aiohttp.ClientTimeout(total=None, sock_connect=10),
+                read_bufsize=1 << 20,
+            )
+        return self._open
+
+    @asynccontextmanager
+    async def _answer(
+        self,
+        method: str,
+        path: str,
+        *,
+        query: Mapping[str, str] | None = None,
+        headers: Mapping[str, str] | None = None,
+        body: Any = None,
+    ) -> AsyncIterator[aiohttp.ClientResponse]:
+        """A good answer. Raises JobError for others, NoCluster for none."""
+        data = None if body is None else orjson.dumps(body)
+        sent = {**(headers or {}), **({"Content-Type": "application/json"} if data else {})}
+        try:
+            async with self._session.request(
+                method, self._url + path, params=query or {}, headers=sent, data=data
+            ) as answer:
+                if answer.status >= 400:
+                    raise error_of(answer.status, _json(await answer.read()))
+                yield answer
+        except (aiohttp.ClientError, OSError) as err:
+            raise NoCluster(
+                f"the gateway {self._url} gave no answer: {err}",
+                hint="is it up, and is its certificate authority known (ca_file=…)?",
+            ) from err
+
+    async def _ask(self, method: str, path: str, **more: Any) -> Obj:
+        try:
+            async with asyncio.timeout(_SECONDS), self._answer(method, path, **more) as answer:
+                found = _json(await answer.read())
+        except TimeoutError as err:
+            raise NoCluster(f"the gateway {self._url} did not answer in {_SECONDS:g} s") from err
+        if not isinstance(found, dict):
+            raise ServerError(f"the gateway {self._url} answered with no object: is it one?")
+        return found
+
+    # -- reading -----------------------------------------------------------------------------------
+
+    async def get(self, kind: JobKind, namespace: str, name: str) -> Obj:
+        return await self._ask("GET", _path(kind, namespace, name))
+
+    async def list(self, kind: JobKind, namespace: str | None, query: ListQuery) -> Page:
+        found = await self._ask("GET", _path(kind, namespace), query=_list_query(query))
+        meta = found.get("metadata") or {}
+        return Page(
+            found.get("items") or [],
+            str(meta.get("continue") or ""),
+            int(meta.get("total") or 0),
+            str(meta.get("resourceVersion") or ""),
+        )
+
+    async def events(self, kind: JobKind, namespace: str, name: str) -> builtins.list[Obj]:
+        found = await self._ask("GET", _path(kind, namespace, name, "events"))
+        items: list[Obj] = found.get("items") or []
+        return items
+
+    async def explain(self, kind: JobKind, namespace: str, name: str) -> Explanation:
+        found = await self._ask("GET", _path(kind, namespace, name, "explain"))
+        return Explanation(
+            str(found.get("phase") or ""),
+            str(found.get("headline") or ""),
+            tuple(found.get("reasons") or ()),
+            tuple(found.get("hints") or ()),
+        )
+
+    # -- writing -----------------------------------------------------------------------------------
+
+    async def create(
+        self, kind: JobKind, namespace: str, obj: Obj, *, dry_run: bool = False
+    ) -> Obj:
+        headers = {"Idempotency-Key": uuid.uuid4().hex}
+        path = _path(kind, namespace)
+        query = {"dryRun": "true"} if dry_run else {}
+        try:
+            return await self._ask("POST", path, query=query, body=obj, headers=headers)
+        except NoCluster:
+            if dry_run:
+                raise
+            return await self._ask("POST", path, query=query, body=obj, headers=headers)
+
+    async def delete(self, kind: JobKind, namespace: str, name: str) -> None:
+        await self._ask("DELETE", _path(kind, namespace, name))
+
+    async def restart(
+        self, kind: JobKind, namespace: str, name: str, *, force: bool = False
+    ) -> Obj:
+        query = {"force": "true"} if force else {}
+        return await self._ask("POST", _path(kind, namespace, name, "restart"), query=query)
+
+    async def suspend(self, kind: JobKind, namespace: str, name: str) -> Obj:
+        return await self._ask("POST", _path(kind, namespace, name, "suspend"))
+
+    async def resume(self, kind: JobKind, namespace: str, name: str) -> Obj:
+        return await self._ask("POST", _path(kind, namespace, name, "resume"))
+
+    async def scale(self, kind: JobKind, namespace: str, name: str, *, replicas: int) -> Obj:
+        body = {"replicas": replicas}
+        return await self._ask("PUT", _path(kind, namespace, name, "scale"), body=body)
+
+    # -- following ---------------------------------------------------------------------------------
+
+    async def watch(self, kind: JobKind, namespace: str, name: str) -> AsyncGenerator[Change, None]:
+        """What is there, then every change, until it is deleted."""
+        path, seen, idle = _path(kind, namespace, name, "watch"), "", 0
+        while True:
+            headers = {"Last-Event-ID": seen} if seen else {}
+            before = seen
+            try:
+                async with self._answer("GET", path, headers=headers) as answer:
+                    async for event in server_events(answer.content.iter_any()):
+                        change = _change(event)
+                        if change is None or change.resource_version == seen:
+                            continue
+                        seen = event.id or seen
+                        yield change
+                        if change.type == "DELETED":
+                            return
+            except Expired:
+                seen = ""  # what is there is told anew
+            except NoCluster:
+                if idle >= _ATTEMPTS or not before:
+                    raise
+            idle = 0 if seen != before else idle + 1
+            if idle > _ATTEMPTS:
+                raise NoCluster(f"the gateway {self._url} ends every watch at once")
+            await asyncio.sleep(_PAUSE * idle)
+
+    async def logs(
+        self, kind: JobKind, namespace: str, name: str, query: LogQuery
+    ) -> AsyncGenerator[LogPiece, None]:
+        """Pieces of all logs; goes on where a connection ended."""
+        asked, path = _log_query(query), _path(kind, namespace, name, "logs")
+        headers, idle = {"Accept": MEDIA_TYPE}, 0
+        while True:
+            before, reader, last = asked.get("position", ""), FrameReader(), Frame(b"")
+            try:
+                async with self._answer("GET", path, query=asked, headers=headers) as answer:
+                    async for data in answer.content.iter_any():
+                        for last in reader.feed(data):
+                            if not last.more:
+                                asked["position"] = last.position
+                                yield _piece(last)
+            except NoCluster:
+                if idle >= _ATTEMPTS or not asked.get("position"):
+                    raise
+                last = Frame(b"", more=True)
+            if not last.more:
+                return
+            idle = 0 if asked.get("position", "") != before else idle + 1
+            await asyncio.sleep(_PAUSE * min(idle, _ATTEMPTS))
+
+    # -- code --------------------------------------------------------------------------------------
+
+    async def ship(self, namespace: str, name: str, source: Path | bytes) -> Shipped:
+        """Inside the job: a gateway knows jobs only."""
+        archive = source if isinstance(source, bytes) else await asyncio.to_thread(pack, source)
+        return inline(archive)
+
+    async def adopt(self, shipped: Shipped, job: Obj) -> None:
+        """There is nothing beside the job."""
+
+    async def discard(self, shipped: Shipped) -> None:
+        """There is nothing beside the job."""
+
+
+def _tls(ca_file: str | os.PathLike[str] | None) -> ssl.SSLContext:
+    try:
+        return ssl.create_default_context(cafile=str(ca_file) if ca_file else None)
+    except OSError as err:
+        raise NoCluster(f"the certificate authority {ca_file} cannot be read: {err}") from err
+
+
+def _path(kind: JobKind, namespace: str | None, name: str = "", verb: str = "") -> str:
+    if name and not namespace:
+        raise BadRequest(f"{kind.kind} {name} needs a namespace")
+    parts = ["/api/v1"]
+    if namespace:
+        parts += ["namespaces", quote(namespace, safe="")]
+    parts += [part for part in (kind.plural, quote(name, safe=""), verb) if part]
+    return "/".join(parts)
+
+
+def _list_query(query: ListQuery) -> dict[str, str]:
+    found = {
+        "labelSelector": query.labels,
+        "phase": ",".join(query.phases),
+        "name": query.name,
+        "since": query.since.isoformat() if query.since else "",
+        "sort": query.sort,
+        "limit": str(query.limit) if query.limit is not None else "",
+        "token": query.token,
+    }
+    return {key: value for key, value in found.items() if value}
+
+
+def _log_query(query: LogQuery) -> dict[str, str]:
+    roles = query.roles or ()
+    found = {
+        "role": roles[0] if roles else "",
+        "index": str(roles[1]) if len(roles) == 2 else "",
+        "container": query.container or "",
+        "follow": "true" if query.follow else "",
+        "tailLines": str(query.tail_lines) if query.tail_lines is not None else "",
+        "sinceTime": query.since_time or "",
+        "timestamps": "true" if query.timestamps else "",
+        "previous": "true" if query.previous else "",
+        "position": str(query.position) if query.position else "",
+    }
+    return {key: value for key, value in found.items() if value}
+
+
+def _change(event: ServerEvent) -> Change | None:
+    """Raises the error that an ``error`` event tells of."""
+    if event.name == "error":
+        problem = _json(event.data.encode())
+        status = problem.get("status") if isinstance(problem, dict) else None
+        raise error_of(status if isinstance(status, int) else 500, problem)
+    if event.name not in ("ADDED", "MODIFIED", "DELETED"):
+        return None
+    data = orjson.loads(event.data)
+    return Change(data["type"], data["object"], data["phase"])
+
+
+def _piece(frame: Frame) -> LogPiece:
+    return LogPiece(frame.pod, Role(frame.role, frame.index), frame.container, frame.data)
+
+
+def _json(content: bytes) -> Any:
+    try:
+        return orjson.loads(content)
+    except orjson.JSONDecodeError:
+        return None
