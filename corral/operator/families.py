@@ -36,7 +36,7 @@ class Family:
 
     name: str
     register: Callable[[Manager, Surroundings], None]
-    hooks: Callable[[Hooks, KubeClient | None], None]
+    hooks: Callable[[Hooks, KubeClient | None, ProcessSettings], None]
     """The client is for rules that depend on the cluster; without one, those of every cluster."""
     rules: tuple[rbac.Rule, ...]
     """In the whole cluster."""
@@ -58,7 +58,7 @@ def _register_trainingjob(manager: Manager, surroundings: Surroundings) -> None:
     checkpoints.register(manager, training, rules=store_rules(settings))
 
 
-def _hook_trainingjob(hooks: Hooks, client: KubeClient | None) -> None:
+def _hook_trainingjob(hooks: Hooks, client: KubeClient | None, settings: ProcessSettings) -> None:
     from corral.controllers.trainingjob.webhooks import register_hooks
 
     register_hooks(hooks)
@@ -82,12 +82,15 @@ def _register_mpijob(manager: Manager, surroundings: Surroundings) -> None:
     register(manager, mpi)
 
 
-def _hook_mpijob(hooks: Hooks, client: KubeClient | None) -> None:
+def _hook_mpijob(hooks: Hooks, client: KubeClient | None, settings: ProcessSettings) -> None:
     from time import monotonic
 
     from corral.controllers.mpijob.webhooks import ClientContexts, register_hooks
 
-    register_hooks(hooks, ClientContexts(client, clock=monotonic) if client is not None else None)
+    source = None
+    if client is not None:
+        source = ClientContexts(client, clock=monotonic, gang_scheduler=settings.gang_scheduler)
+    register_hooks(hooks, source)
 
 
 FAMILIES: tuple[Family, ...] = (

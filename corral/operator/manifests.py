@@ -1,9 +1,9 @@
 """Everything an installation consists of, as plain objects in the order in which they are applied.
 
-Definitions, a namespace that takes restricted pods only, the operator's rights (`rbac`), two
-replicas behind Services, a disruption budget, and webhook configurations whose certificate
-authority the operator fills in. The configurations come last: until the operator serves, nothing
-waits for it.
+Definitions, a namespace that takes restricted pods only, the operator's rights (`rbac`), roles for
+people (`user_roles`), two replicas behind Services, a disruption budget, and webhook configurations
+whose certificate authority the operator fills in. The configurations come last: until the operator
+serves, nothing waits for it.
 """
 
 from __future__ import annotations
@@ -26,6 +26,7 @@ from corral.operator.settings import (
     WEBHOOKS_SERVICE,
     ProcessSettings,
 )
+from corral.operator.user_roles import user_roles
 from corral.runtime.webhooks.configurations import by_service, webhook_configurations
 
 __all__ = ["InstallSettings", "cluster_rules", "install_objects", "local_objects"]
@@ -70,6 +71,7 @@ def install_objects(settings: InstallSettings | None = None) -> list[Obj]:
             "automountServiceAccountToken": False,
         },
         *rbac.access_objects(cluster_rules(), subject, namespace=namespace),
+        *user_roles(),
         _service(WEBHOOKS_SERVICE, namespace, "https", 443, "webhooks"),
         _service(REPORTS_SERVICE, namespace, PORT_NAME, REPORTS_PORT, "reports"),
         _service(METRICS_SERVICE, namespace, "metrics", 8081, "health"),
@@ -95,6 +97,7 @@ def local_objects(user: str) -> list[Obj]:
             rbac.user(user),
             shared=(*rbac.namespace_rules(), *rbac.LOCAL_NAMESPACE_RULES),
         ),
+        *user_roles(),
         _unselective(_service(REPORTS_SERVICE, NAMESPACE, PORT_NAME, REPORTS_PORT, "reports")),
     ]
 

@@ -13,6 +13,8 @@ from collections.abc import Callable
 from prometheus_client import CollectorRegistry
 
 from corral.api import all_kinds
+from corral.controllers.mpijob.podgroup import pod_groups
+from corral.controllers.mpijob.settings import ObjectSettings
 from corral.kube.client import KubeClient
 from corral.kube.config import ClusterConfig
 from corral.kube.errors import NotFound
@@ -49,11 +51,11 @@ def operator_client(config: ClusterConfig | None = None) -> MeteredClient:
     return MeteredClient(config or load_config(), metrics=metrics, on_warning=logger.debug)
 
 
-def all_hooks(client: KubeClient | None = None) -> Hooks:
+def all_hooks(client: KubeClient | None = None, settings: ProcessSettings | None = None) -> Hooks:
     """The webhooks of all families; with a client they judge by what is in the cluster too."""
     hooks = Hooks()
     for family in FAMILIES:
-        family.hooks(hooks, client)
+        family.hooks(hooks, client, settings or ProcessSettings())
     return hooks
 
 
@@ -140,6 +142,20 @@ class OperatorProcess:
                 f"the API server does not know {' and '.join(missing)}: install the definitions "
                 "with `corral crds | kubectl apply -f -` or `corral install`"
             )
+        await self._check_gangs()
+
+    async def _check_gangs(self) -> None:
+        scheduler = self.settings.gang_scheduler
+        groups = pod_groups(ObjectSettings(gang_scheduler=scheduler))
+        if groups is None:
+            return
+        try:
+            await self._client.request("GET", f"/apis/{groups.api_version}")
+        except NotFound:
+            raise DefinitionsMissing(
+                f"the API server does not know {groups.kind}s of {groups.api_version}: install "
+                f"{scheduler} first, or run without --gang-scheduling"
+            ) from None
 
     def _new_manager(self) -> Manager:
         settings = self.settings
@@ -167,7 +183,7 @@ class OperatorProcess:
             return None
         return WebhookService(
             self._client,
-            all_hooks(self._client),
+            all_hooks(self._client, settings),
             WebhookSettings(
                 settings.namespace,
                 name=rbac.CONFIGURATIONS,

@@ -57,6 +57,10 @@ class Decision:
     """Whether the PodGroup must be there, or gone; None: it is left alone."""
     running: tuple[str, ...] = ()
     """Names of the workers that run, for those who look for hosts."""
+    complete: bool = False
+    """Whether these are all, and a launcher may look for them: they are told at once."""
+    settles: bool = False
+    """Whether figures are about to change again: pods begin, or the launcher has just ended."""
     create: tuple[int, ...] = ()
     """Indexes of workers to create."""
     delete: tuple[Obj, ...] = ()

@@ -31,6 +31,9 @@ class MPISettings:
     """Pods of one job that are created or deleted at the same time."""
     progress_interval: float = 0.5
     """Between two writes for one job that only count how many pods run by now."""
+    settle_interval: float = 5.0
+    """The same while its pods begin, and between the end of the launcher's pod and that of its Job:
+    the figures are about to change again, and a condition then tells more than they do."""
     replace_delay: float = 1.0
     """Before a dead worker is replaced; doubled each time it dies again."""
     replace_delay_cap: float = 300.0

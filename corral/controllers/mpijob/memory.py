@@ -27,3 +27,5 @@ class Memory:
     retry_at: float = 0.0
     wrote_at: float = 0.0
     """When the status was written last."""
+    held_at: float = 0.0
+    """Since when figures that are about to change again have not been written; 0: they have."""

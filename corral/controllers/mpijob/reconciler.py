@@ -12,7 +12,6 @@ from collections.abc import Callable
 from typing import Any
 
 from corral.api.mpi import MPIJOBS
-from corral.api.mpi_rules import OWN_MANAGER
 from corral.controllers.mpijob.caches import Caches, index_by_job
 from corral.controllers.mpijob.cleanup import Teardown
 from corral.controllers.mpijob.events import COMPONENT
@@ -23,6 +22,7 @@ from corral.controllers.mpijob.resources import ResourceController
 from corral.controllers.mpijob.run import Tools
 from corral.controllers.mpijob.status import is_over
 from corral.controllers.mpijob.telling import Teller
+from corral.controllers.mpijob.view import is_managed_elsewhere
 from corral.controllers.podstates import is_ready
 from corral.controllers.statuses import StatusController
 from corral.kube.types import Obj
@@ -38,15 +38,7 @@ from corral.runtime import (
     owner_by_uid,
 )
 
-__all__ = ["Reconciler", "is_managed_elsewhere", "register"]
-
-
-def is_managed_elsewhere(job: Obj) -> bool:
-    """Whether another controller has the job: nothing at all is done about it then."""
-    spec = job.get("spec")
-    policy = spec.get("runPolicy") if isinstance(spec, dict) else None
-    manager = policy.get("managedBy") if isinstance(policy, dict) else None
-    return manager not in (None, OWN_MANAGER)
+__all__ = ["Reconciler", "register"]
 
 
 class Reconciler:

@@ -140,6 +140,7 @@ class Run:
         written = await self._tools.teller.write(self._job, decision.status)
         if written is not self._job:
             self._memory.wrote_at = self._now
+        self._memory.held_at = 0.0
         self._job = written
 
     # --- acting ----------------------------------------------------------------------------------
@@ -147,16 +148,16 @@ class Run:
     async def _act(self, decision: Decision) -> float:
         """Do what the decision says; when to look again, in seconds (0: no need to)."""
         memory = self._memory
-        wait = memory.wrote_at + self._settings.progress_interval - self._now
-        counts = only_counts_differ(self._job.get("status") or {}, decision.status)
-        lazy = wait > 0 and counts and not decision.acts
+        wait = self._patience(decision)
+        lazy = wait > 0
         left = 0.0
         problem: Exception | None = None
         try:
             if self._now < memory.retry_at:
                 left = memory.retry_at - self._now
             else:
-                left = wait if await self._carry(decision, lazy=lazy) else 0.0
+                late = lazy and not decision.complete
+                left = wait if await self._carry(decision, lazy=late) else 0.0
                 memory.refusals = 0
         except (errors.ApiError, ResourceExists, StillThere) as error:
             problem = error
@@ -165,7 +166,20 @@ class Run:
                 await self._write(decision)
             elif decision.status != (self._job.get("status") or {}):
                 left = max(left, wait)
+            if not left:
+                memory.held_at = 0.0
         return left if problem is None else self._refused(problem)
+
+    def _patience(self, decision: Decision) -> float:
+        """For how many seconds figures need not be written; 0: there is more to tell."""
+        memory, settings = self._memory, self._settings
+        old = self._job.get("status") or {}
+        if decision.acts or not only_counts_differ(old, decision.status):
+            return 0.0
+        if decision.settles:
+            memory.held_at = memory.held_at or self._now
+            return max(0.0, memory.held_at + settings.settle_interval - self._now)
+        return max(0.0, memory.wrote_at + settings.progress_interval - self._now)
 
     async def _carry(self, decision: Decision, *, lazy: bool) -> bool:
         """Everything but the status; whether something was left for later."""

@@ -189,10 +189,11 @@ class _Step:
         trouble = trouble if self._blame(trouble) else None
         self._count()
         replace, again = self._dead()
+        ended = self._launcher_ended()
         if self._all_run():
             self.draft.running()
             self._forgive()
-        action = Launcher.LEAVE
+        action, running = Launcher.LEAVE, self._running_names()
         if (launcher is None or is_suspended(launcher)) and self._may_launch():
             action = Launcher.CREATE if launcher is None else Launcher.RESUME
         return Decision(
@@ -201,7 +202,9 @@ class _Step:
             trouble=trouble,
             objects=True,
             pod_group=True,
-            running=self._running_names(),
+            running=running,
+            complete=len(running) == self.view.workers and not ended,
+            settles=ended or not self.draft.ran,
             create=tuple(i for i in range(self.view.workers) if i not in self.wanted),
             delete=tuple(pod for pod in self.surplus if not is_being_deleted(pod)),
             replace=replace,
@@ -215,6 +218,11 @@ class _Step:
             return True
         ready = [p for p in self.wanted.values() if is_ready(p) and not is_being_deleted(p)]
         return len(ready) == self.view.workers
+
+    def _launcher_ended(self) -> bool:
+        """Whether no pod of the launcher is left; its Job will soon say what comes of that."""
+        pods = self.seen.launcher_pods
+        return bool(pods) and all(_phase(pod) in _FINISHED for pod in pods)
 
     def _all_run(self) -> bool:
         launchers = [pod for pod in self.seen.launcher_pods if _phase(pod) == "Running"]

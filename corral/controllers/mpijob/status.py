@@ -96,6 +96,11 @@ class Draft:
         }
         self.status["conditions"] = [*_others(known, type), entry]
 
+    @property
+    def ran(self) -> bool:
+        """Whether all pods ran already when the job was read."""
+        return is_condition_true(self.old.get("conditions"), RUNNING)
+
     def holds(self, type: str) -> bool:
         return is_condition_true(self.status.get("conditions"), type)
 

@@ -6,11 +6,12 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from corral.api.mpi import LAUNCHER, MPIJOBS, WORKER, MPIJob
+from corral.api.mpi_rules import OWN_MANAGER
 from corral.controllers.mpijob import names
 from corral.kube.types import Obj
 from corral.runtime.owners import owner_reference
 
-__all__ = ["AT_STARTUP", "JobView", "without_nulls"]
+__all__ = ["AT_STARTUP", "JobView", "is_managed_elsewhere", "without_nulls"]
 
 AT_STARTUP: Final = "AtStartup"
 
@@ -102,6 +103,14 @@ class JobView:
 
     def owner(self) -> Obj:
         return owner_reference(self.obj)
+
+
+def is_managed_elsewhere(job: Obj) -> bool:
+    """Whether another controller has the job: nothing at all is done about it then."""
+    spec = job.get("spec")
+    policy = spec.get("runPolicy") if isinstance(spec, dict) else None
+    manager = policy.get("managedBy") if isinstance(policy, dict) else None
+    return manager not in (None, OWN_MANAGER)
 
 
 def without_nulls(value: Any) -> Any:

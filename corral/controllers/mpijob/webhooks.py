@@ -14,6 +14,7 @@ from corral.api.mpi import MPIJOBS, MPIJob
 from corral.api.mpi_spec import INTEL_SPELLINGS
 from corral.controllers.mpijob import names
 from corral.controllers.mpijob.validation import BASELINE, Context, Judgement, judge
+from corral.controllers.mpijob.view import is_managed_elsewhere
 from corral.kube.client import KubeClient
 from corral.kube.errors import Forbidden
 from corral.kube.resources import NAMESPACES, PRIORITYCLASSES, RESOURCEQUOTAS, Resource
@@ -61,9 +62,20 @@ def _default(request: AdmissionRequest, obj: Obj) -> list[str]:
     spec = obj.get("spec")
     said = spec.get("mpiImplementation") if isinstance(spec, dict) else None
     MPIJob.default(obj)
+    if request.operation == "CREATE":
+        _hold_on_to(obj)
     if isinstance(said, str) and said in INTEL_SPELLINGS:
         return [f"spec.mpiImplementation: {said} is kept as {INTEL_SPELLINGS[said]}"]
     return []
+
+
+def _hold_on_to(obj: Obj) -> None:
+    """Have the finalizer on a new job from the start: the controller need not add it then."""
+    metadata = obj.get("metadata")
+    if isinstance(metadata, dict) and not is_managed_elsewhere(obj):
+        known = metadata.get("finalizers") or []
+        if names.FINALIZER not in known:
+            metadata["finalizers"] = [*known, names.FINALIZER]
 
 
 def _is_deleted(obj: Obj) -> bool:

@@ -27,6 +27,7 @@ class Operator(OperatorThread):
         settings = MPISettings(
             objects=ObjectSettings(**objects),
             progress_interval=0.05,
+            settle_interval=0.5,
             replace_delay=0.1,
             refusal_delay=0.1,
             refusal_delay_cap=0.5,

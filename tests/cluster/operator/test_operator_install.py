@@ -35,7 +35,12 @@ async def test_every_object_is_taken(kubeconfig: str) -> None:
 
 
 async def test_installed_again_nothing_changes(kubeconfig: str) -> None:
-    objects = [o for o in install_objects() if "Webhook" not in o["kind"]]
+    objects = [
+        obj
+        for obj in install_objects()
+        # what is aggregated is filled in by the server, in its own time
+        if "Webhook" not in obj["kind"] and "aggregationRule" not in obj
+    ]
     async with KubeClient.from_kubeconfig(kubeconfig) as client:
         await apply_objects(client, objects)
         names = [o["metadata"]["name"] for o in objects if o["kind"].startswith("Custom")]

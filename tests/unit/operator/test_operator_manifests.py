@@ -49,6 +49,7 @@ def test_everything_is_there() -> None:
         "ClusterRoleBinding",
         "Role",
         "RoleBinding",
+        *["ClusterRole"] * 3,
         "Service",
         "Service",
         "Service",
@@ -171,8 +172,8 @@ class TestRights:
                         seen.add(right)
 
     def test_the_same_rules_beside_an_embedded_server(self) -> None:
-        installed = found("ClusterRole")["rules"]
-        local = found("ClusterRole", objects=local_objects("someone"))["rules"]
+        installed = found("ClusterRole", rbac.NAME)["rules"]
+        local = found("ClusterRole", rbac.NAME, objects=local_objects("someone"))["rules"]
         assert local[: len(installed)] == installed
         assert len(local) == len(installed) + len(rbac.LOCAL_RULES) + len(rbac.AGENT_RULES)
         binding = found("ClusterRoleBinding", objects=local_objects("someone"))

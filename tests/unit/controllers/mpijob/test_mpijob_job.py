@@ -183,18 +183,120 @@ async def test_a_new_process_asks_for_the_keys_alone() -> None:
     assert desk.api.requests == [("get", "Secret", "foo-ssh")]
 
 
-async def test_progress_is_bundled() -> None:
+def hosts(desk: Desk) -> int:
+    """How many workers can be found by those who look for hosts."""
+    return len(desk.child(CONFIGMAPS, "foo-config")["data"]["discover_hosts.sh"].splitlines()) - 1
+
+
+async def test_a_job_that_begins_is_not_counted_at_every_step() -> None:
     desk = Desk({"W|replicas": 4})
     await desk.look()
     desk.become("Running", "foo-worker-0")
-    result = await desk.look(after=0.1)
+    result = await desk.look(after=60)
     assert desk.api.requests == []
-    assert result is not None and result.requeue_after == pytest.approx(0.4)
+    assert result is not None and result.requeue_after == pytest.approx(5)
     desk.become("Running", "foo-worker-1")
-    await desk.look(after=0.5)
+    result = await desk.look(after=3)
+    assert desk.api.requests == []
+    assert result is not None and result.requeue_after == pytest.approx(2)
+    await desk.look(after=2)  # it does not go on: what there is is told
     assert desk.api.verbs() == ["patch", "patch"]
     assert desk.status()["replicaStatuses"]["Worker"] == {"active": 2}
-    assert len(desk.child(CONFIGMAPS, "foo-config")["data"]["discover_hosts.sh"].split()) == 5
+    assert hosts(desk) == 2
+
+
+async def test_all_hosts_are_told_before_the_launcher_begins() -> None:
+    desk = Desk()
+    await desk.look()
+    desk.become("Running", "foo-worker-0")
+    await desk.look(after=0.1)
+    assert desk.api.requests == []
+    desk.become("Running", "foo-worker-1")
+    await desk.look(after=0.1)
+    assert desk.api.requests == [("patch", "ConfigMap", "foo-config")]
+    assert hosts(desk) == 2
+    desk.launch()
+    await desk.look(after=0.1)
+    assert desk.api.requests == [("patch", "MPIJob", "foo")]
+    assert desk.status()["replicaStatuses"] == {"Launcher": {"active": 1}, "Worker": {"active": 2}}
+
+
+async def test_progress_of_a_running_job_is_bundled() -> None:
+    desk = Desk()
+    await desk.run()
+    desk.change(
+        MPIJOBS,
+        "foo",
+        {"spec": {"mpiReplicaSpecs": {"Worker": {"replicas": 4}}}, "metadata": {"generation": 2}},
+    )
+    await desk.look(after=60)
+    desk.become("Running", "foo-worker-2")
+    await desk.look(after=1)  # the first change is told at once
+    assert desk.status()["replicaStatuses"]["Worker"] == {"active": 3}
+    assert hosts(desk) == 3
+    desk.become("Running", "foo-worker-3")
+    await desk.look(after=0.1)  # all of them are there: whoever looks for hosts is told
+    assert desk.api.requests == [("patch", "ConfigMap", "foo-config")]
+    result = await desk.look(after=0.1)
+    assert desk.api.requests == []
+    assert result is not None and result.requeue_after == pytest.approx(0.3)
+    await desk.look(after=0.5)
+    assert desk.api.requests == [("patch", "MPIJob", "foo")]
+    assert desk.status()["replicaStatuses"]["Worker"] == {"active": 4}
+
+
+async def test_the_end_of_a_launcher_is_told_with_what_comes_of_it() -> None:
+    desk = Desk()
+    await desk.run()
+    desk.become("Succeeded", "foo-launcher-x")
+    desk.become("Pending", "foo-worker-0")
+    result = await desk.look(after=60)
+    assert desk.api.requests == []
+    assert result is not None and result.requeue_after == pytest.approx(5)
+    done = {"conditions": [over("Complete")], "completionTime": stamp(9)}
+    desk.change(JOBS, "foo-launcher", {"status": done})
+    await desk.look(after=1)
+    assert desk.api.requests == [("patch", "MPIJob", "foo")]
+    assert desk.status()["replicaStatuses"] == {"Launcher": {"succeeded": 1}, "Worker": {}}
+
+
+async def test_a_verdict_that_does_not_come_is_not_waited_for() -> None:
+    desk = Desk()
+    await desk.run()
+    desk.become("Succeeded", "foo-launcher-x")
+    await desk.look(after=60)
+    await desk.look(after=5)
+    assert desk.api.requests == [("patch", "MPIJob", "foo")]
+    assert desk.status()["replicaStatuses"]["Launcher"] == {}
+    assert await desk.look(after=1) == Result(300.0)
+    assert desk.api.requests == []
+
+
+async def test_from_beginning_to_end_in_three_requests_more() -> None:
+    """Whatever the order: all hosts once, ``Running`` and the end."""
+    desk = Desk()
+    seen: list[tuple[str, str, str]] = []
+    await desk.look()
+    seen += desk.api.requests
+    for pod in ("foo-worker-1", "foo-worker-0"):
+        desk.become("Running", pod)
+        await desk.look(after=0.1)
+        seen += desk.api.requests
+    desk.launch(phase="Pending")
+    await desk.look(after=0.1)
+    seen += desk.api.requests
+    desk.become("Running", "foo-launcher-x")
+    await desk.look(after=0.1)
+    seen += desk.api.requests
+    desk.become("Succeeded", "foo-launcher-x")
+    await desk.look(after=0.1)
+    seen += desk.api.requests
+    done = {"conditions": [over("Complete")], "completionTime": stamp(9)}
+    desk.change(JOBS, "foo-launcher", {"status": done})
+    await desk.look(after=0.1)
+    seen += desk.api.requests
+    more = [("patch", "ConfigMap", "foo-config"), *[("patch", "MPIJob", "foo")] * 2]
+    assert Counter(seen) == Counter([*FIRST, *more])
 
 
 async def test_the_last_one_is_not_waited_for() -> None:

@@ -74,6 +74,31 @@ async def test_defaults_are_filled_in() -> None:
     assert response["warnings"] == ["spec.mpiImplementation: IntelMPI is kept as Intel"]
 
 
+async def finalizers(obj: Obj, old: Obj | None = None) -> list[str] | None:
+    """What a job is given, if anything."""
+    response = await answer("mutate", obj, old)
+    patch = orjson.loads(base64.b64decode(response.get("patch", "W10=")))
+    written = {change["path"]: change.get("value") for change in patch}
+    if "/metadata/finalizers" in written:
+        return list(written["/metadata/finalizers"])
+    return [v for path, v in written.items() if path.startswith("/metadata/finalizers/")] or None
+
+
+async def test_new_jobs_have_the_finalizer() -> None:
+    ours = "corral.dev/mpijob-cleanup"
+    assert await finalizers(job()) == [ours]
+    assert await finalizers(edited(job(), {"metadata|finalizers": ["a"]})) == [ours]
+    assert await finalizers(edited(job(), {"metadata|finalizers": [ours]})) is None
+    assert await finalizers(job(), old=job()) is None
+    assert (await answer("mutate", {**job(), "metadata": {}}))["allowed"]
+
+
+async def test_jobs_of_other_managers_are_not_held() -> None:
+    assert await finalizers(edited(job(), {"run|managedBy": "kubeflow.org/mpi-operator"}))
+    theirs = edited(job(), {"run|managedBy": "kueue.x-k8s.io/multikueue"})
+    assert await finalizers(theirs) is None
+
+
 async def test_a_job_on_its_way_out_stays_as_it_is() -> None:
     leaving = edited(job(), {"metadata|deletionTimestamp": "2030-01-01T00:00:00Z", "L": None})
     assert "patch" not in await answer("mutate", leaving)

@@ -1,0 +1,41 @@
+"""Roles for people: those of Kubeflow, taken in by Kubeflow's and Kubernetes' own."""
+
+from __future__ import annotations
+
+import pytest
+
+from corral.operator.user_roles import user_roles
+
+KUBEFLOW = "rbac.authorization.kubeflow.org/aggregate-to-kubeflow-"
+KUBERNETES = "rbac.authorization.k8s.io/aggregate-to-"
+READ = ["get", "list", "watch"]
+WRITE = ["create", "delete", "deletecollection", "patch", "update"]
+ROLES = {role["metadata"]["name"]: role for role in user_roles()}
+
+
+@pytest.mark.parametrize(
+    ("who", "verbs", "more"),
+    [("admin", None, []), ("edit", [*READ, *WRITE], ["mpijobs-admin"]), ("view", READ, [])],
+)
+def test_who_may_do_what(who: str, verbs: list[str] | None, more: list[str]) -> None:
+    role = ROLES[f"kubeflow-mpijobs-{who}"]
+    wanted = {f"{KUBEFLOW}{who}", f"{KUBERNETES}{who}", *(f"{KUBEFLOW}{name}" for name in more)}
+    assert role["metadata"]["labels"] == dict.fromkeys(wanted, "true")
+    if verbs is None:
+        assert "rules" not in role
+        return
+    resources = ["mpijobs", "mpijobs/status"]
+    assert role["rules"] == [
+        {"apiGroups": ["kubeflow.org"], "resources": resources, "verbs": verbs}
+    ]
+
+
+def test_administrators_have_what_is_labelled() -> None:
+    assert ROLES["kubeflow-mpijobs-admin"]["aggregationRule"] == {
+        "clusterRoleSelectors": [{"matchLabels": {f"{KUBEFLOW}mpijobs-admin": "true"}}]
+    }
+
+
+def test_every_call_gives_new_objects() -> None:
+    user_roles()[0]["metadata"]["labels"].clear()
+    assert user_roles()[0]["metadata"]["labels"]
