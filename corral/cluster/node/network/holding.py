@@ -49,7 +49,10 @@ class Keeper:
         return False
 
     def connect(self) -> bool:
-        """Whether there is one; then calls go to it."""
+        """Whether there is one that answers; then calls go to it.
+
+        One that was killed may still be connected to for a moment.
+        """
         sock = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         sock.settimeout(_TIMEOUT)
         home = os.open(self._folder, os.O_RDONLY | os.O_DIRECTORY)
@@ -63,6 +66,11 @@ class Keeper:
         credentials = sock.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, 12)
         self.pid = struct.unpack("3i", credentials)[0]
         self._socket = sock
+        try:
+            self.find("")
+        except NetworkError:
+            self.close()
+            return False
         return True
 
     def _start(self) -> None:

@@ -9,6 +9,7 @@ import signal
 import socket
 import subprocess
 import sys
+import threading
 from collections.abc import Callable
 from ipaddress import IPv4Network
 from pathlib import Path
@@ -278,6 +279,22 @@ def test_keeper_that_was_killed(tmp_path: Path) -> None:
     other = Keeper(tmp_path / "k")
     assert other.open() is False
     other.end()
+
+
+def test_keeper_that_is_about_to_be_gone(tmp_path: Path) -> None:
+    """It can still be connected to, and answers nobody."""
+    folder = tmp_path / "k"
+    folder.mkdir()
+    with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as dying:
+        dying.bind(str(folder / "keeper"))
+        dying.listen(1)
+        closing = threading.Thread(target=lambda: dying.accept()[0].close())
+        closing.start()
+        keeper = Keeper(folder)
+        assert keeper.open() is False
+        closing.join()
+    assert keeper.find("a") == ""
+    keeper.end()
 
 
 # -- plain Python programs -------------------------------------------------------------------------
