@@ -1,0 +1,153 @@
+"""Clients of the API server, one for each token in use: bounded, shared, closed when idle.
+
+A client is held by leases; one that is held is never closed. Beyond the bound the one that was used
+longest ago and that nobody holds makes room; where all are held, the caller is asked to come back.
+No client has any credential but the token it was made for.
+"""
+
+from __future__ import annotations
+
+import time
+from collections import OrderedDict
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field, replace
+from datetime import datetime
+
+from corral.gateway.auth import Caller
+from corral.jobs.client import Jobs
+from corral.jobs.errors import Unavailable
+from corral.kube.client import KubeClient
+from corral.kube.config import ClusterConfig
+from corral.kube.transport import ClientSettings
+
+__all__ = ["ClientPool", "ClusterAccess", "Lease"]
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterAccess:
+    """Where the API server is and how it proves to be it; never who asks."""
+
+    config: ClusterConfig
+
+    @classmethod
+    def of(cls, config: ClusterConfig) -> ClusterAccess:
+        """The same cluster without any credential of the configuration."""
+        return cls(
+            replace(
+                config,
+                cert_file="",
+                cert_data=b"",
+                key_file="",
+                key_data=b"",
+                token="",
+                token_file="",
+                username="",
+                password="",
+                impersonation=None,
+                exec_plugin=None,
+            )
+        )
+
+    def as_token(self, token: str) -> ClusterConfig:
+        return replace(self.config, token=token)
+
+
+@dataclass(slots=True, eq=False)
+class Lease:
+    """A client of one token."""
+
+    jobs: Jobs
+    user: str = ""
+    """The name that the API server knows the token by, once it was asked."""
+    holders: int = field(default=0)
+    used: float = 0.0
+
+
+class ClientPool:
+    """Clients by token."""
+
+    def __init__(
+        self,
+        access: ClusterAccess,
+        *,
+        size: int,
+        idle_seconds: float,
+        client_settings: ClientSettings | None = None,
+        clock: Callable[[], float] = time.monotonic,
+        now: Callable[[], datetime] | None = None,
+    ) -> None:
+        self._access = access
+        self._size, self._idle = size, idle_seconds
+        self._client_settings = client_settings
+        self._clock, self._now = clock, now
+        self._leases: OrderedDict[str, Lease] = OrderedDict()
+        """By `Caller.key`, the most recently used last."""
+        self._closed = False
+
+    def __len__(self) -> int:
+        return len(self._leases)
+
+    @asynccontextmanager
+    async def lease(self, caller: Caller) -> AsyncIterator[Lease]:
+        """The caller's client, not closed before this is left.
+
+        Raises:
+            Unavailable: every client is in use, or the gateway is closing.
+        """
+        lease = await self.taken(caller)
+        lease.holders += 1
+        try:
+            yield lease
+        finally:
+            lease.holders -= 1
+            lease.used = self._clock()
+
+    async def taken(self, caller: Caller) -> Lease:
+        """The caller's client, without holding it."""
+        if self._closed:
+            raise Unavailable("the gateway is stopping", retry_after=1)
+        found = self._leases.get(caller.key)
+        if found is None:
+            # Made and put in before anything is awaited: two requests of one token share it.
+            found = self._leases[caller.key] = self._made(caller)
+        found.used = self._clock()
+        self._leases.move_to_end(caller.key)
+        await self._make_room(keep=found)
+        return found
+
+    def _made(self, caller: Caller) -> Lease:
+        if len(self._leases) >= self._size and all(x.holders for x in self._leases.values()):
+            raise Unavailable("the gateway serves as many callers as it can", retry_after=1)
+        config = self._access.as_token(caller.token)
+        client = KubeClient(config, settings=self._client_settings)
+        return Lease(Jobs(client) if self._now is None else Jobs(client, clock=self._now))
+
+    async def _make_room(self, *, keep: Lease) -> None:
+        """Close clients that are idle, and the oldest unheld ones beyond the bound."""
+        expired = self._clock() - self._idle
+        surplus = len(self._leases) - self._size
+        leaving: list[Lease] = []
+        for key, lease in list(self._leases.items()):
+            if lease.holders or lease is keep:
+                continue
+            if lease.used < expired or surplus > 0:
+                leaving.append(self._leases.pop(key))
+                surplus -= 1
+        for lease in leaving:
+            await lease.jobs.client.close()
+
+    async def close_idle(self) -> None:
+        """Close every client that nobody has used for a while."""
+        expired = self._clock() - self._idle
+        idle = [k for k, x in self._leases.items() if not x.holders and x.used < expired]
+        for lease in [self._leases.pop(key) for key in idle]:
+            await lease.jobs.client.close()
+
+    async def close(self) -> None:
+        """Close all of them, for good; what is under way fails."""
+        self._closed = True
+        leaving = list(self._leases.values())
+        self._leases.clear()
+        for lease in leaving:
+            await lease.jobs.client.close()

@@ -1,0 +1,340 @@
+"""`Gateway`: what can be asked of it, and what it means; REST and gRPC are thin views on this.
+
+Everything is done with the caller's own token: the gateway has no rights of its own, keeps no
+state, and answers what the API server says to that caller. What both views share is here: creates
+that can be repeated, changes that only happen to the version the caller has seen, and streams that
+hold their client for as long as they last.
+
+Errors are those of `corral.jobs.errors`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncGenerator, AsyncIterator
+from contextlib import aclosing, asynccontextmanager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from corral.gateway.audit import Audit
+from corral.gateway.auth import Caller
+from corral.gateway.clients import ClientPool, ClusterAccess, Lease
+from corral.gateway.etags import ETags, etag_of
+from corral.gateway.idempotency import Idempotency
+from corral.jobs.client import AnyKind, Jobs, Objs
+from corral.jobs.errors import AlreadyExists, Changed, NotFound, PreconditionFailed
+from corral.jobs.kinds import JobKind, kind_of
+from corral.jobs.phases import section, text
+from corral.jobs.queries import ListQuery, Page
+from corral.jobs.translate import Asked, telling
+from corral.jobs.watching import Change
+from corral.kube.client import Propagation
+from corral.kube.resources import SELFSUBJECTREVIEWS
+from corral.kube.types import Obj
+
+if TYPE_CHECKING:
+    from corral.jobs.explain import Explanation
+    from corral.jobs.logs import LogChunk, LogQuery
+    from corral.jobs.summary import Summary
+
+__all__ = ["ClusterAccess", "Created", "Gateway", "GatewaySettings"]
+
+_ATTEMPTS: Final = 8
+"""How often an idempotent create is tried where the object comes and goes meanwhile."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GatewaySettings:
+    """How much a gateway keeps."""
+
+    clients: int = 512
+    """Callers with a client at the same time."""
+    idle_seconds: float = 300.0
+    """How long the client of a caller is kept after its last use."""
+
+
+@dataclass(frozen=True, slots=True)
+class Created:
+    """An object that was created, now or by the same request before."""
+
+    object: Obj
+    repeated: bool = False
+    """Nothing was done: the same request had been answered before."""
+
+    @property
+    def etag(self) -> str:
+        return etag_of(self.object)
+
+
+class Gateway:
+    """Jobs for callers with tokens; `close` ends it."""
+
+    def __init__(
+        self,
+        cluster: ClusterAccess,
+        *,
+        settings: GatewaySettings | None = None,
+        audit: Audit | None = None,
+        pool: ClientPool | None = None,
+    ) -> None:
+        self.settings = settings or GatewaySettings()
+        self.audit = audit
+        self._pool = pool or ClientPool(
+            cluster, size=self.settings.clients, idle_seconds=self.settings.idle_seconds
+        )
+
+    async def close(self) -> None:
+        """Close every client; requests under way fail."""
+        await self._pool.close()
+
+    # --- callers -------------------------------------------------------------------------------
+
+    async def as_caller(self, caller: Caller) -> Jobs:
+        """What the caller may ask, for one ordinary request at once; streams hold `lease`."""
+        return (await self._pool.taken(caller)).jobs
+
+    @asynccontextmanager
+    async def lease(self, caller: Caller) -> AsyncIterator[Jobs]:
+        """What the caller may ask, with a client that is not closed before this is left."""
+        async with self._pool.lease(caller) as lease:
+            yield lease.jobs
+
+    async def who(self, caller: Caller) -> str:
+        """The name that the API server knows the caller by."""
+        async with self._pool.lease(caller) as lease:
+            return await self._user(lease)
+
+    async def _user(self, lease: Lease) -> str:
+        if not lease.user:
+            review: Obj = {"metadata": {}}
+            with telling(Asked("create", SELFSUBJECTREVIEWS)):
+                said = await lease.jobs.client.create(SELFSUBJECTREVIEWS, review)
+            user = section(section(said, "status"), "userInfo")
+            lease.user = text(user.get("username"))
+        return lease.user
+
+    # --- reading -------------------------------------------------------------------------------
+
+    async def get(self, caller: Caller, kind: AnyKind, *, namespace: str, name: str) -> Obj:
+        async with self.lease(caller) as jobs:
+            return await jobs.get(kind, namespace, name)
+
+    async def list(
+        self,
+        caller: Caller,
+        kind: AnyKind,
+        *,
+        namespace: str | None,
+        query: ListQuery | None = None,
+    ) -> Page:
+        async with self.lease(caller) as jobs:
+            return await jobs.list(kind, namespace, query)
+
+    async def status(self, caller: Caller, kind: AnyKind, *, namespace: str, name: str) -> Summary:
+        async with self.lease(caller) as jobs:
+            return await jobs.summary(kind, namespace, name)
+
+    async def events(self, caller: Caller, kind: AnyKind, *, namespace: str, name: str) -> Objs:
+        async with self.lease(caller) as jobs:
+            return await jobs.events(kind, namespace, name)
+
+    async def explain(
+        self, caller: Caller, kind: AnyKind, *, namespace: str, name: str
+    ) -> Explanation:
+        async with self.lease(caller) as jobs:
+            return await jobs.explain(kind, namespace, name)
+
+    # --- writing -------------------------------------------------------------------------------
+
+    async def create(
+        self,
+        caller: Caller,
+        kind: AnyKind,
+        *,
+        namespace: str,
+        obj: Obj,
+        idempotency_key: str | None = None,
+        dry_run: bool = False,
+    ) -> Created:
+        """Create an object; the same key with the same body gives what it gave before.
+
+        Raises:
+            Invalid: the object is wrong, or the key came with another body.
+            AlreadyExists: there is one of that name which this request did not make.
+        """
+        kind = _kind(kind)
+        async with self._pool.lease(caller) as lease:
+            if idempotency_key is None or dry_run:
+                return Created(await lease.jobs.create(kind, namespace, obj, dry_run=dry_run))
+            user = await self._user(lease)
+            once = Idempotency.of(
+                idempotency_key, user=user, kind=kind, namespace=namespace, obj=obj
+            )
+            return await _create_once(lease.jobs, kind, namespace, obj=obj, once=once)
+
+    async def replace(
+        self,
+        caller: Caller,
+        kind: AnyKind,
+        *,
+        namespace: str,
+        name: str,
+        obj: Obj,
+        if_match: ETags | None = None,
+    ) -> Obj:
+        """Write a whole object."""
+        async with self._changing(caller, kind, namespace, name, if_match) as (jobs, version):
+            return await jobs.replace(kind, namespace, name, obj=obj, resource_version=version)
+
+    async def delete(
+        self,
+        caller: Caller,
+        kind: AnyKind,
+        *,
+        namespace: str,
+        name: str,
+        if_match: ETags | None = None,
+        propagation: Propagation = "Background",
+    ) -> Obj:
+        async with self._changing(caller, kind, namespace, name, if_match) as (jobs, version):
+            return await jobs.delete(
+                kind, namespace, name, propagation=propagation, resource_version=version
+            )
+
+    async def restart(
+        self,
+        caller: Caller,
+        kind: AnyKind,
+        *,
+        namespace: str,
+        name: str,
+        if_match: ETags | None = None,
+        force: bool = False,
+    ) -> Obj:
+        async with self._changing(caller, kind, namespace, name, if_match) as (jobs, version):
+            return await jobs.restart(kind, namespace, name, force=force, resource_version=version)
+
+    async def suspend(
+        self,
+        caller: Caller,
+        kind: AnyKind,
+        *,
+        namespace: str,
+        name: str,
+        if_match: ETags | None = None,
+    ) -> Obj:
+        async with self._changing(caller, kind, namespace, name, if_match) as (jobs, version):
+            return await jobs.suspend(kind, namespace, name, resource_version=version)
+
+    async def resume(
+        self,
+        caller: Caller,
+        kind: AnyKind,
+        *,
+        namespace: str,
+        name: str,
+        if_match: ETags | None = None,
+    ) -> Obj:
+        async with self._changing(caller, kind, namespace, name, if_match) as (jobs, version):
+            return await jobs.resume(kind, namespace, name, resource_version=version)
+
+    async def scale(
+        self,
+        caller: Caller,
+        kind: AnyKind,
+        *,
+        namespace: str,
+        name: str,
+        replicas: int,
+        if_match: ETags | None = None,
+    ) -> Obj:
+        async with self._changing(caller, kind, namespace, name, if_match) as (jobs, version):
+            return await jobs.scale(
+                kind, namespace, name, replicas=replicas, resource_version=version
+            )
+
+    @asynccontextmanager
+    async def _changing(
+        self, caller: Caller, kind: AnyKind, namespace: str, name: str, if_match: ETags | None
+    ) -> AsyncIterator[tuple[Jobs, str | None]]:
+        """The version that the caller has seen, where it was named; a later one is refused."""
+        async with self.lease(caller) as jobs:
+            version = await _seen_version(jobs, kind, namespace, name, if_match)
+            try:
+                yield jobs, version
+            except Changed as error:
+                if version is None:
+                    raise
+                raise PreconditionFailed(error.message, hint=error.hint) from error
+
+    # --- following -----------------------------------------------------------------------------
+
+    async def watch(
+        self,
+        caller: Caller,
+        kind: AnyKind,
+        *,
+        namespace: str | None,
+        name: str | None = None,
+        since: str | None = None,
+        query: ListQuery | None = None,
+    ) -> AsyncGenerator[Change, None]:
+        """What is there, then every change; close it when it is left early."""
+        async with self.lease(caller) as jobs:
+            events = jobs.watch(kind, namespace, name, since=since, query=query)
+            async with aclosing(events):
+                async for change in events:
+                    yield change
+
+    async def logs(
+        self,
+        caller: Caller,
+        kind: AnyKind,
+        *,
+        namespace: str,
+        name: str,
+        query: LogQuery | None = None,
+    ) -> AsyncGenerator[LogChunk, None]:
+        """What the pods of a job write; close it when it is left early."""
+        async with self.lease(caller) as jobs:
+            chunks = jobs.logs(kind, namespace, name, query)
+            async with aclosing(chunks):
+                async for chunk in chunks:
+                    yield chunk
+
+
+async def _create_once(
+    jobs: Jobs, kind: JobKind, namespace: str, *, obj: Obj, once: Idempotency
+) -> Created:
+    marked = once.marked(obj)
+    name = text(section(marked, "metadata").get("name"))
+    for attempt in range(_ATTEMPTS):
+        try:
+            return Created(await jobs.create(kind, namespace, marked))
+        except AlreadyExists as error:
+            taken = error
+        try:
+            existing = await jobs.get(kind, namespace, name)
+        except NotFound:
+            # Just deleted, or just created by another request and not to be read yet.
+            await asyncio.sleep(0.01 * 2**attempt)
+            continue
+        if not once.repeats(existing):
+            raise taken
+        return Created(existing, repeated=True)
+    raise taken
+
+
+async def _seen_version(
+    jobs: Jobs, kind: AnyKind, namespace: str, name: str, if_match: ETags | None
+) -> str | None:
+    """The resource version to insist on; none where the caller does not mind."""
+    if if_match is None:
+        return None
+    obj = await jobs.get(kind, namespace, name)
+    if_match.demand(obj)
+    return None if if_match.any else text(section(obj, "metadata").get("resourceVersion"))
+
+
+def _kind(kind: AnyKind) -> JobKind:
+    return kind if isinstance(kind, JobKind) else kind_of(kind)

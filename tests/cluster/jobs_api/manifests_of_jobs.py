@@ -1,0 +1,44 @@
+"""Jobs to work with."""
+
+from __future__ import annotations
+
+from typing import Any
+
+Obj = dict[str, Any]
+
+
+def training(name: str, script: str = "true", **spec: Any) -> Obj:
+    """A TrainingJob whose replicas run a shell script."""
+    return {
+        "apiVersion": "training.corral.dev/v1alpha1",
+        "kind": "TrainingJob",
+        "metadata": {"name": name, "labels": {"case": "jobs"}, "annotations": {"note": name}},
+        "spec": {
+            "image": "busybox",
+            "command": ["sh", "-c", script],
+            "network": {"policy": "None"},
+            "template": {"spec": {"terminationGracePeriodSeconds": 2}},
+            **spec,
+        },
+    }
+
+
+def mpi(name: str, *, workers: int = 1, **labels: str) -> Obj:
+    """An MPIJob."""
+    container = {"name": "mpi", "image": "mpi:1", "command": ["true"]}
+    template = {"spec": {"containers": [container]}}
+    specs = {
+        "Launcher": {"template": template},
+        "Worker": {"replicas": workers, "template": template},
+    }
+    return {
+        "apiVersion": "kubeflow.org/v2beta1",
+        "kind": "MPIJob",
+        "metadata": {"name": name, "labels": labels},
+        "spec": {"mpiReplicaSpecs": specs},
+    }
+
+
+def said(type: str, status: str = "True", **more: str) -> Obj:
+    """A condition."""
+    return {"type": type, "status": status, "reason": f"MPIJob{type}", "message": type, **more}
