@@ -1,8 +1,8 @@
 """Source code as one compressed archive. Pure but for reading the files.
 
 Equal files make equal bytes: names are sorted, times and owners left out. What no program needs
-(`SKIPPED`, and the patterns of a ``.corralignore``) stays at home; a link that leads out of the
-folder is refused, because it would lead nowhere in the pod.
+(`SKIPPED`, and what ``.gitignore`` and ``.corralignore`` name) stays at home; a link that leads out
+of the folder is refused, because it would lead nowhere in the pod.
 """
 
 from __future__ import annotations
@@ -12,11 +12,11 @@ import io
 import os
 import tarfile
 from collections.abc import Iterator, Mapping
-from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Final
 
 from corral.sdk.errors import CannotShip
+from corral.sdk.ignore import walk
 
 __all__ = ["IGNORE_FILE", "SKIPPED", "pack", "pack_files", "readable"]
 
@@ -26,7 +26,7 @@ SKIPPED: Final = (
     ".ruff_cache", ".pytest_cache", ".ipynb_checkpoints", ".tox", ".idea", ".vscode",
     "node_modules", ".DS_Store", "*.egg-info",
 )  # fmt: skip
-"""Names that are left out wherever they are."""
+"""Names that are left out wherever they are, unless a rule with ``!`` takes them back."""
 _MOST_FILES: Final = 20_000
 _MOST_BYTES: Final = 256 << 20
 """More than this is no source code; the limit on the archive comes later."""
@@ -79,16 +79,9 @@ def _packed(members: Iterator[_Member]) -> bytes:
 
 
 def _folder(root: Path) -> Iterator[_Member]:
-    ignored = (*SKIPPED, *_patterns(root / IGNORE_FILE))
-    for folder, folders, files in os.walk(root):
-        base = Path(folder).relative_to(root)
-        folders[:] = sorted(name for name in folders if not _matches(base / name, ignored))
-        for name in sorted(files):
-            if not _matches(base / name, ignored) and name != IGNORE_FILE:
-                yield from _member(root, base / name)
-        links = [name for name in folders if (root / base / name).is_symlink()]
-        for name in links:
-            yield from _member(root, base / name)
+    for path in walk(root, SKIPPED):
+        if path.name != IGNORE_FILE:
+            yield from _member(root, Path(path))
 
 
 def _member(root: Path, path: Path) -> Iterator[_Member]:
@@ -110,21 +103,3 @@ def _inside(root: Path, link: Path) -> str:
             f"copy the file, or name the link in {IGNORE_FILE}"
         )
     return target
-
-
-def _patterns(path: Path) -> list[str]:
-    if not path.is_file():
-        return []
-    lines = (line.strip() for line in readable(path).decode(errors="replace").splitlines())
-    return [line.rstrip("/") for line in lines if line and not line.startswith("#")]
-
-
-def _matches(path: Path, patterns: tuple[str, ...]) -> bool:
-    """A pattern with a slash is about the path from the top, one without about any name."""
-    whole = path.as_posix()
-    return any(
-        fnmatchcase(whole, pattern.lstrip("/"))
-        if "/" in pattern
-        else fnmatchcase(path.name, pattern)
-        for pattern in patterns
-    )

@@ -13,14 +13,9 @@ from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from typing import Final
 
-__all__ = ["ALWAYS", "IGNORE_FILES", "Rule", "parse_rules", "walk"]
+__all__ = ["IGNORE_FILES", "Rule", "parse_rules", "walk"]
 
 IGNORE_FILES: Final = (".gitignore", ".corralignore")
-ALWAYS: Final = (
-    ".git/", ".hg/", ".svn/", "__pycache__/", "*.py[co]", ".venv/", "venv/", "node_modules/",
-    ".mypy_cache/", ".pytest_cache/", ".ruff_cache/", ".ipynb_checkpoints/", ".DS_Store",
-)  # fmt: skip
-"""What no pod needs; a rule of the folder with ``!`` takes it back."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,12 +36,13 @@ def parse_rules(lines: Iterable[str]) -> list[Rule]:
     return [rule for line in lines if (rule := _parse(line)) is not None]
 
 
-def walk(root: Path) -> Iterator[PurePosixPath]:
-    """The files of a folder that are not left out, and links to files, in order of their names.
+def walk(root: Path, skipped: Iterable[str] = ()) -> Iterator[PurePosixPath]:
+    """The files and links of a folder that are not left out, in order of their names.
 
-    Links to folders are not followed: they may lead anywhere, also back.
+    ``skipped`` are rules that come before those of the folder. Links are not followed: they may
+    lead anywhere, also back.
     """
-    yield from _walk(root, PurePosixPath(), [(PurePosixPath(), parse_rules(ALWAYS))])
+    yield from _walk(root, PurePosixPath(), [(PurePosixPath(), parse_rules(skipped))])
 
 
 _Scoped = list[tuple[PurePosixPath, list[Rule]]]
@@ -62,7 +58,7 @@ def _walk(root: Path, folder: PurePosixPath, scopes: _Scoped) -> Iterator[PurePo
             continue
         if is_folder:
             yield from _walk(root, path, scopes)
-        elif entry.is_file():
+        elif entry.is_file() or entry.is_symlink():
             yield path
 
 

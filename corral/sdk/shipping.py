@@ -25,6 +25,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, Literal
 
+from corral.jobs.code import CODE_OF
 from corral.kube import KubeClient
 from corral.kube.errors import AlreadyExists, ApiError, Forbidden, NotFound
 from corral.kube.resources import CONFIGMAPS, NAMESPACES, NODES
@@ -44,12 +45,10 @@ INLINE_ONLY: Final = 90 << 10
 """The same where there is no other way; one variable holds 128 KiB at most."""
 LIMIT: Final = 8 << 20
 """Bytes of an archive that ConfigMaps are made for, unless said otherwise."""
-CODE_OF: Final = "corral.dev/code-of"
-"""Label of the ConfigMaps of a job: its name."""
 
 _PARTS: Final = "/corral/code"
-_PART: Final = 900 << 10
-"""A ConfigMap holds 1 MiB."""
+_PART: Final = 700 << 10
+"""As base64 it stays below the 1 MiB that a ConfigMap holds and that is sent in one piece."""
 _VOLUME, _CODE = "corral-work", "corral-code"
 _RUNTIME_LABEL: Final = "corral.dev/runtime"
 _BOOT_ID: Final = Path("/proc/sys/kernel/random/boot_id")
