@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import logging
 from collections.abc import Coroutine
 from enum import StrEnum
@@ -153,6 +152,8 @@ async def _operate(kubeconfig: Path | None, settings: ProcessSettings) -> None:
 
 def _run(work: Coroutine[Any, Any, None]) -> None:
     """Problems of the surroundings are told in one line; others with all that is known."""
+    import asyncio
+
     from corral.kube import ApiError, ConfigError, KubeConnectionError
     from corral.operator.install import NotInTime
     from corral.operator.process import DefinitionsMissing

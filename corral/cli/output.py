@@ -10,7 +10,17 @@ from typing import Annotated, Any
 
 import typer
 
-__all__ = ["Format", "Output", "complain", "fail", "show", "show_documents"]
+__all__ = [
+    "Format",
+    "Output",
+    "complain",
+    "fail",
+    "show",
+    "show_documents",
+    "show_object",
+    "show_objects",
+    "titled",
+]
 
 
 class Format(StrEnum):
@@ -47,6 +57,36 @@ def show_documents(objects: Sequence[Mapping[str, Any]], form: Format) -> None:
             print(found["metadata"]["name"])
     else:
         print("---\n".join(_yaml(found) for found in objects), end="")
+
+
+def show_object(obj: Mapping[str, Any], form: Format, *, compact: bool = False) -> None:
+    """Print one object; ``compact``: JSON on one line, as a stream of them is read."""
+    if form is Format.name:
+        print(_title(obj))
+    elif form is Format.yaml:
+        print(("---\n" if compact else "") + _yaml(dict(obj)), end="", flush=compact)
+    else:
+        print(json.dumps(obj, indent=None if compact else 2), flush=compact)
+
+
+def show_objects(objects: Sequence[Mapping[str, Any]], form: Format, *, single: bool) -> None:
+    """Print objects as kubectl does: one alone, several as a List, or ``kind/name`` lines."""
+    if form is Format.name:
+        for obj in objects:
+            print(_title(obj))
+    elif single:
+        show_object(objects[0], form)
+    else:
+        show_object({"apiVersion": "v1", "kind": "List", "items": list(objects)}, form)
+
+
+def titled(kind: Any, name: str) -> str:
+    """``trainingjob/digits``, as commands take it."""
+    return f"{kind.singular}/{name}"
+
+
+def _title(obj: Mapping[str, Any]) -> str:
+    return f"{str(obj.get('kind') or '').lower()}/{obj['metadata']['name']}"
 
 
 def complain(message: object) -> None:

@@ -1,0 +1,54 @@
+"""Arguments and options that several commands share, and the words in them."""
+
+from __future__ import annotations
+
+import re
+from datetime import UTC, datetime
+from typing import Annotated, Final
+
+import typer
+
+from corral.cli.completion import complete_jobs
+from corral.cli.errors import USAGE, Trouble
+
+__all__ = ["Job", "Selector", "Timeout", "moment", "span"]
+
+Job = Annotated[
+    list[str],
+    typer.Argument(
+        metavar="JOB", help="NAME, KIND/NAME or KIND NAME.", autocompletion=complete_jobs
+    ),
+]
+Selector = Annotated[
+    str, typer.Option("--selector", "-l", help="Labels, such as team=vision,tier!=test.")
+]
+Timeout = Annotated[str, typer.Option("--timeout", help="How long at most, such as 90s, 30m, 2h.")]
+
+_SECONDS: Final = {"": 1, "s": 1, "m": 60, "h": 3600, "d": 86400}
+
+
+def span(text: str) -> float:
+    """Seconds of ``90``, ``90s``, ``1h30m``, ``2d``.
+
+    Raises:
+        Trouble: it is none of them.
+    """
+    parts = re.findall(r"(\d+(?:\.\d+)?)([smhd]?)", text)
+    if not parts or "".join(number + unit for number, unit in parts) != text:
+        raise Trouble(f"{text!r} is no time span", code=USAGE, hint="write 90s, 30m, 1h30m or 2d")
+    return sum(float(number) * _SECONDS[unit] for number, unit in parts)
+
+
+def moment(text: str) -> datetime:
+    """A time as the API writes it.
+
+    Raises:
+        Trouble: it is none.
+    """
+    try:
+        read = datetime.fromisoformat(text)
+    except ValueError:
+        raise Trouble(
+            f"{text!r} is no time", code=USAGE, hint="write it as 2026-01-31T12:00:00Z"
+        ) from None
+    return read if read.tzinfo is not None else read.replace(tzinfo=UTC)

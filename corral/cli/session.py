@@ -1,0 +1,205 @@
+"""Commands that talk to a cluster: which one, as whom, and how their errors are told.
+
+`connected` turns ``async def command(session, …)`` into a command with the options that all of them
+have. Nothing of the cluster's side is imported before a command runs.
+"""
+
+from __future__ import annotations
+
+import inspect
+import os
+import sys
+import typing
+from collections.abc import AsyncIterator, Callable, Coroutine
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from corral.cli.errors import INTERRUPTED, USAGE, Trouble, trouble_of
+from corral.cli.output import complain
+from corral.kube.types import Obj
+
+if TYPE_CHECKING:
+    from corral.cli.api import JobApi
+    from corral.kube import KubeClient
+    from corral.sdk.shipping import Shipped
+
+__all__ = ["Session", "Target", "connected", "opened"]
+
+LOCAL_CLUSTER = Path("~/.corral/kubeconfig")
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """Which cluster, through what, and which namespace of it."""
+
+    namespace: str | None = None
+    kubeconfig: Path | None = None
+    context: str | None = None
+    gateway: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Session:
+    """A cluster, or a gateway to it, for one command."""
+
+    target: Target
+    jobs: JobApi
+    namespace: str
+    client: KubeClient | None
+    """None behind a gateway, which knows jobs only."""
+
+    def direct(self, what: str) -> KubeClient:
+        """The cluster itself.
+
+        Raises:
+            Trouble: there is only a gateway.
+        """
+        if self.client is None:
+            raise Trouble(
+                f"{what} needs the cluster itself, and a gateway serves jobs only",
+                code=USAGE,
+                hint="leave --gateway (and CORRAL_GATEWAY) away and give a --kubeconfig",
+            )
+        return self.client
+
+    async def ship(self, name: str, folder: Path) -> Shipped:
+        """Bring a folder to the pods of a job that is about to be created."""
+        from corral.sdk import shipping
+
+        if self.client is None:
+            from corral.sdk.archive import pack
+
+            return shipping.inline(pack(folder))
+        return await shipping.ship(self.client, self.namespace, name, folder)
+
+    async def adopt(self, shipped: Shipped, job: Obj) -> None:
+        """The job was created: what was made for its code goes with it."""
+        if self.client is not None:
+            await shipped.adopt(self.client, job)
+
+    async def discard(self, shipped: Shipped) -> None:
+        """No job came of it."""
+        if self.client is not None:
+            await shipped.discard(self.client)
+
+
+OPTIONS: dict[str, Any] = {
+    "namespace": Annotated[
+        str | None, typer.Option("--namespace", "-n", help="Namespace; else that of the context.")
+    ],
+    "kubeconfig": Annotated[
+        Path | None,
+        typer.Option(
+            help="Cluster; else KUBECONFIG, ~/.kube/config, the pod's, ~/.corral/kubeconfig."
+        ),
+    ],
+    "context": Annotated[str | None, typer.Option(help="Context of the kubeconfig.")],
+    "gateway": Annotated[
+        str | None,
+        typer.Option(envvar="CORRAL_GATEWAY", help="Gateway to ask instead; its address."),
+    ],
+}
+
+AsyncCommand = Callable[..., Coroutine[Any, Any, None]]
+
+
+def connected(command: AsyncCommand) -> Callable[..., None]:
+    """A command of what works with a session: its own parameters, and those of every command."""
+    hints = typing.get_type_hints(command, include_extras=True)
+    own = [
+        parameter.replace(annotation=hints[parameter.name])
+        for parameter in inspect.signature(command).parameters.values()
+        if parameter.name != "session"
+    ]
+    shared = [
+        inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=None, annotation=hint)
+        for name, hint in OPTIONS.items()
+    ]
+    own = [parameter.replace(kind=inspect.Parameter.KEYWORD_ONLY) for parameter in own]
+
+    def run(**values: Any) -> None:
+        target = Target(**{name: values.pop(name) for name in OPTIONS})
+        perform(_with_session(command, target, values))
+
+    run.__name__ = command.__name__
+    run.__doc__ = command.__doc__
+    run.__module__ = command.__module__
+    run.__annotations__ = {parameter.name: parameter.annotation for parameter in (*own, *shared)}
+    run.__signature__ = inspect.Signature([*own, *shared])  # type: ignore[attr-defined]  # PEP 362
+    return run
+
+
+async def _with_session(command: AsyncCommand, target: Target, values: dict[str, Any]) -> None:
+    async with opened(target) as session:
+        await command(session, **values)
+
+
+def perform(work: Coroutine[Any, Any, None]) -> None:
+    """Run to the end; every trouble is one line and an exit code, never a traceback.
+
+    Raises:
+        typer.Exit: something went wrong.
+    """
+    import asyncio
+
+    try:
+        asyncio.run(work)
+        sys.stdout.flush()
+    except KeyboardInterrupt:
+        raise typer.Exit(INTERRUPTED) from None
+    except BrokenPipeError:
+        # Whoever read us has seen enough; the interpreter must not complain when it flushes.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        raise typer.Exit(0) from None
+    except Exception as err:
+        trouble = trouble_of(_first(err))
+        if trouble is None:
+            raise
+        complain(trouble)
+        raise typer.Exit(trouble.code) from err
+
+
+def _first(err: BaseException) -> BaseException:
+    """Task groups wrap what went wrong; the first is why."""
+    while isinstance(err, BaseExceptionGroup):
+        err = err.exceptions[0]
+    return err
+
+
+@asynccontextmanager
+async def opened(target: Target) -> AsyncIterator[Session]:
+    """A session within; its connections are closed after it."""
+    if target.gateway:
+        from corral.cli.remote import gateway_session
+
+        async with gateway_session(target) as session:
+            yield session
+        return
+    from corral.jobs import Jobs
+    from corral.kube import KubeClient
+
+    path = kubeconfig_of(target)
+    client = KubeClient.from_kubeconfig(
+        str(path) if path else None, target.context, on_warning=complain
+    )
+    async with client:
+        namespace = target.namespace or client.namespace
+        yield Session(target, Jobs(client), namespace, client)
+
+
+def kubeconfig_of(target: Target) -> Path | None:
+    """The file that was named, or that of a cluster here where no other is configured."""
+    if target.kubeconfig is not None:
+        return target.kubeconfig.expanduser()
+    home = Path(os.environ.get("HOME") or Path.home())
+    configured = (
+        os.environ.get("KUBECONFIG")
+        or (home / ".kube" / "config").is_file()
+        or os.environ.get("KUBERNETES_SERVICE_HOST")
+    )
+    local = LOCAL_CLUSTER.expanduser()
+    return local if not configured and local.is_file() else None
