@@ -48,8 +48,15 @@ class Idempotency:
         return cls(sha256(owner).hexdigest(), sha256(body).hexdigest())
 
     def marked(self, obj: Obj) -> Obj:
-        """The object to create; a name to be generated follows from the key."""
+        """The object to create; a name to be generated follows from the key.
+
+        One that is no object at all stays as it is, for the API server to refuse.
+        """
         metadata = dict(section(obj, "metadata"))
+        if metadata != (obj.get("metadata") or {}) or not isinstance(
+            metadata.get("annotations") or {}, dict
+        ):
+            return obj
         annotations = {
             **section(metadata, "annotations"),
             KEY_ANNOTATION: self.key,

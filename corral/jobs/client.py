@@ -11,7 +11,7 @@ from dataclasses import replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Final
 
-from corral.jobs import actions
+from corral.jobs import actions, restarts
 from corral.jobs.errors import FieldProblem, Invalid, NotInstalled
 from corral.jobs.events import Family, in_order
 from corral.jobs.kinds import JobKind, kind_of, kind_of_object
@@ -224,9 +224,9 @@ class Jobs:
         force: bool = False,
         resource_version: str | None = None,
     ) -> Obj:
-        """Run a job again from its spec; see `corral.jobs.actions.restart`."""
+        """Run a job again from its spec; see `corral.jobs.restarts`."""
         target = actions.Target(_kind(kind), namespace, name, resource_version)
-        return await actions.restart(self.client, target, force=force, clock=self._clock)
+        return await restarts.restart(self.client, target, force=force, clock=self._clock)
 
     async def suspend(
         self, kind: AnyKind, namespace: str, name: str, *, resource_version: str | None = None

@@ -49,6 +49,8 @@ class JobKind:
     scalable: bool = False
     phases: tuple[str, ...] = ()
     """Every phase that an object of the kind can be in, in the order of a life."""
+    restarts_in_place: bool = False
+    """Suspending and resuming it starts it anew from what it has reached."""
     suspend_path: tuple[str, ...] = ()
     """The field that suspends it."""
     scale_path: tuple[str, ...] = ()
@@ -171,6 +173,7 @@ def _kind(
     role: Callable[[Obj], Role] = _no_role,
     suspend: tuple[str, ...] = (),
     restartable: bool = False,
+    in_place: bool = False,
     scale: tuple[str, ...] | None = None,
 ) -> JobKind:
     group, _, version = api_version.rpartition("/")
@@ -191,6 +194,7 @@ def _kind(
         restartable=restartable,
         scalable=scale is not None,
         phases=known,
+        restarts_in_place=in_place,
         suspend_path=suspend,
         scale_path=scale or (),
     )
@@ -221,6 +225,7 @@ KINDS: Final[tuple[JobKind, ...]] = (
         role=roles.training_role,
         suspend=_SUSPEND,
         restartable=True,
+        in_place=True,
         scale=(),
     ),
     _kind(

@@ -10,6 +10,7 @@ import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from typing import Final
 
 from corral.jobs import errors
 from corral.jobs.errors import FieldProblem, JobError
@@ -163,6 +164,23 @@ def _invalid(error: kube.ApiError, asked: Asked) -> JobError:
     return errors.Invalid(error.message, fields=fields)
 
 
+_STRICT: Final = re.compile(r'(unknown|duplicate) field "([^"]*)"')
+
+
+def _bad_request(error: kube.ApiError, asked: Asked) -> JobError:
+    """A field that the kind does not have is a mistake of the object, like any other."""
+    found = _STRICT.findall(error.message) if "strict decoding" in error.message else []
+    if not found:
+        return errors.BadRequest(error.message)
+    fields = tuple(FieldProblem(path, f"{word} field", "FieldValueInvalid") for word, path in found)
+    listed = ", ".join(f"{word} field {path}" for word, path in found)
+    return errors.Invalid(
+        f"{asked.what} is wrong: {listed}",
+        fields=fields,
+        hint=f"`kubectl explain {asked.resource.plural} --recursive` lists the fields there are",
+    )
+
+
 def _exists(error: kube.ApiError, asked: Asked) -> JobError:
     name = asked.name or str(error.details.get("name") or "")
     return errors.AlreadyExists(
@@ -207,7 +225,7 @@ _MAKERS = (
     (kube.AlreadyExists, _exists),
     (kube.Conflict, _conflict),
     (kube.Unauthorized, _unauthorized),
-    (kube.BadRequest, lambda error, asked: errors.BadRequest(error.message)),
+    (kube.BadRequest, _bad_request),
     (kube.Gone, lambda error, asked: errors.Expired(error.message)),
     (kube.RequestEntityTooLarge, lambda error, asked: errors.TooLarge(error.message)),
     (

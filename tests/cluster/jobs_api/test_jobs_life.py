@@ -113,6 +113,22 @@ async def test_suspended_resumed_and_scaled(jobs: Jobs, namespace: str, operator
         await jobs.restart("checkpoints", namespace, "x")
 
 
+async def test_a_training_that_runs_is_restarted_in_place(
+    jobs: Jobs, namespace: str, operator: Operator
+) -> None:
+    script = "trap 'exit 0' TERM; sleep 1000 & wait"
+    made = await jobs.create(KIND, namespace, training("long", script))
+    await jobs.wait(KIND, namespace, "long", "Running", timeout=SECONDS)
+    again = await jobs.restart(KIND, namespace, "long", force=True)
+    assert again["metadata"]["uid"] == made["metadata"]["uid"]
+    assert again["spec"]["runPolicy"]["suspend"] is False
+
+    def second_attempt(obj: Obj) -> bool:
+        return obj["status"].get("phase") == "Running" and obj["status"]["attempt"] == 2
+
+    await jobs.wait(KIND, namespace, "long", second_attempt, timeout=SECONDS)
+
+
 async def test_a_failed_job_says_why_and_is_restarted(
     jobs: Jobs, namespace: str, operator: Operator
 ) -> None:
