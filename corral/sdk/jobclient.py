@@ -11,6 +11,7 @@ import asyncio
 import inspect
 from collections.abc import AsyncGenerator, Callable, Iterable
 from contextlib import aclosing
+from dataclasses import replace
 from datetime import datetime
 from types import TracebackType
 from typing import Any, ClassVar, Final, Self
@@ -18,6 +19,7 @@ from typing import Any, ClassVar, Final, Self
 from corral.jobs.errors import BadRequest, NotFound, WaitTimeout
 from corral.jobs.kinds import JobKind, kind_of, kind_of_object
 from corral.jobs.queries import ListQuery
+from corral.jobs.watching import Change
 from corral.kube.types import Obj
 from corral.sdk.access import Access
 from corral.sdk.connect import Connection, connect
@@ -197,6 +199,8 @@ class AsyncJobClient:
     ) -> AsyncGenerator[Job, None]:
         """The job at every change until it is in one of these phases; the last one is that.
 
+        ``Deleted`` is the phase of a job that is gone.
+
         Raises:
             JobFailed: it has ended in another phase, and will not get there.
             WaitTimeout: it took longer than ``timeout`` seconds.
@@ -211,13 +215,17 @@ class AsyncJobClient:
                 try:
                     async with asyncio.timeout_at(deadline):
                         change = await anext(changes)
+                except NotFound:
+                    if _DELETED not in wanted:
+                        raise
+                    change = Change("DELETED", _bare(str(name), where), _DELETED)
                 except (TimeoutError, StopAsyncIteration) as err:
                     raise _late(known, str(name), wanted, job, timeout) from err
-                if change.type == "DELETED":
-                    if _DELETED in wanted:
-                        return
-                    raise NotFound(f"{known.kind} {name} in {where} was deleted")
                 job = Job.read(known, change.object)
+                if change.type == "DELETED":
+                    if _DELETED not in wanted:
+                        raise NotFound(f"{known.kind} {name!s} in {where} was deleted")
+                    job = replace(job, phase=_DELETED, finished=True)
                 yield job
                 if job.phase in wanted:
                     return
@@ -247,8 +255,7 @@ class AsyncJobClient:
                     said = callback(job)
                     if inspect.isawaitable(said):
                         await said
-        if job is None:
-            raise NotFound(f"{name} was deleted")
+        assert job is not None  # it ends with the job that was waited for
         return job
 
     async def _failed(self, kind: JobKind, job: Job, wanted: frozenset[str]) -> JobFailed:
@@ -332,6 +339,11 @@ def _phases(kind: JobKind, status: str | Iterable[str]) -> frozenset[str]:
             hint=f"phases are {', '.join(kind.phases)}; {_DELETED} waits until it is gone",
         )
     return frozenset(meant[word.lower()] for word in words)
+
+
+def _bare(name: str, namespace: str) -> Obj:
+    """All that is known of a job that is not there."""
+    return {"metadata": {"name": name, "namespace": namespace}}
 
 
 def _late(

@@ -14,7 +14,6 @@ from types import TracebackType
 from typing import Generic, Self, TypeVar, Unpack
 from weakref import WeakSet
 
-from corral.jobs.errors import NotFound
 from corral.kube.types import Obj
 from corral.sdk.access import Access
 from corral.sdk.clients import AsyncMPIJobClient, AsyncTrainingClient, Path
@@ -199,8 +198,7 @@ class JobClient(Generic[C]):
         for job in self._loop.iterate(steps):
             for callback in called:
                 callback(job)
-        if job is None:
-            raise NotFound(f"{name} was deleted")
+        assert job is not None  # it ends with the job that was waited for
         return job
 
     def create_job(
