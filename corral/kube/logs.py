@@ -11,7 +11,7 @@ import aiohttp
 from corral.kube.resources import PODS
 from corral.kube.transport import Transport
 
-__all__ = ["LogRequest", "log_chunks", "log_lines"]
+__all__ = ["LogRequest", "log_chunks", "log_lines", "open_log", "read_log"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,6 +48,31 @@ class LogRequest:
         return [(key, str(value)) for key, value in values.items() if value not in (None, "")]
 
 
+async def open_log(transport: Transport, request: LogRequest) -> aiohttp.ClientResponse:
+    """Ask for a log; the caller must close the answer, and reads it with `read_log`.
+
+    Raises:
+        ApiError: the server refused.
+        KubeConnectionError: there was no answer.
+    """
+    path = PODS.path(request.namespace, name=request.pod, subresource="log")
+    return await transport.open_stream(
+        path, query=request.query(), accept="*/*", idle_timeout=request.idle_timeout
+    )
+
+
+async def read_log(transport: Transport, response: aiohttp.ClientResponse) -> bytes:
+    """What has arrived of it, at least a byte; empty when the server has ended it.
+
+    Raises:
+        KubeConnectionError: the connection was lost before the log ended.
+    """
+    try:
+        return await response.content.readany()
+    except (aiohttp.ClientError, TimeoutError, OSError) as e:
+        raise transport.failure(e) from e
+
+
 async def log_chunks(transport: Transport, request: LogRequest) -> AsyncGenerator[bytes, None]:
     """The log as it arrives, in pieces of any size.
 
@@ -55,18 +80,8 @@ async def log_chunks(transport: Transport, request: LogRequest) -> AsyncGenerato
         ApiError: the server refused.
         KubeConnectionError: the connection was lost before the log ended.
     """
-    path = PODS.path(request.namespace, name=request.pod, subresource="log")
-    response = await transport.open_stream(
-        path, query=request.query(), accept="*/*", idle_timeout=request.idle_timeout
-    )
-    async with response:
-        while True:
-            try:
-                chunk = await response.content.readany()
-            except (aiohttp.ClientError, TimeoutError, OSError) as e:
-                raise transport.failure(e) from e
-            if not chunk:
-                return
+    async with await open_log(transport, request) as response:
+        while chunk := await read_log(transport, response):
             yield chunk
 
 
