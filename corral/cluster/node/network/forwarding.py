@@ -11,6 +11,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import socket
+import struct
 import time
 from collections import OrderedDict
 from collections.abc import Callable
@@ -80,9 +81,17 @@ class _Side(asyncio.Protocol):
         if other is None or other.transport is None:
             return
         if exc is not None:
-            other.transport.abort()
+            _reset(other.transport)
         else:
             other.transport.close()
+
+
+def _reset(transport: asyncio.Transport) -> None:
+    """Break off so that the other end sees a failure, and not the end of an answer."""
+    sock = transport.get_extra_info("socket")
+    with suppress(OSError):
+        sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+    transport.abort()
 
 
 class Connections:
@@ -161,7 +170,7 @@ class TcpForwarder:
             )
         except OSError as err:
             logger.debug("a connection of %s was not passed on: %s", peer, err)
-            client.abort()
+            _reset(client)
             return
         if client.is_closing():
             sock.close()
@@ -172,7 +181,7 @@ class TcpForwarder:
             await asyncio.get_running_loop().create_connection(lambda: back, sock=sock)
         except OSError:
             sock.close()
-            client.abort()
+            _reset(client)
             return
         if client.is_closing():
             assert back.transport is not None
