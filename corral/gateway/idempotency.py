@@ -53,9 +53,8 @@ class Idempotency:
         One that is no object at all stays as it is, for the API server to refuse.
         """
         metadata = dict(section(obj, "metadata"))
-        if metadata != (obj.get("metadata") or {}) or not isinstance(
-            metadata.get("annotations") or {}, dict
-        ):
+        parts = obj.get("metadata"), metadata.get("annotations")
+        if any(part is not None and not isinstance(part, dict) for part in parts):
             return obj
         annotations = {
             **section(metadata, "annotations"),

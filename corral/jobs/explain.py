@@ -133,7 +133,9 @@ def _end(account: _Account) -> None:
     seen = account.seen
     kind, job = seen.kind, seen.job
     if kind.succeeded(job):
-        account.tell(f"is {kind.phase(job).lower()}: it did what it should")
+        phase = kind.phase(job).lower()
+        verb = "is" if phase == "ready" else "has"
+        account.tell(f"{verb} {phase}: it did what it should")
         return
     found = diagnosis_of(job)
     if found is not None:

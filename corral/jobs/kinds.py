@@ -87,7 +87,7 @@ def kind_of(name: str) -> JobKind:
     found = _by_name().get(wanted)
     if found is not None:
         return found
-    close = get_close_matches(wanted, _by_name(), n=3, cutoff=0.6)
+    close = get_close_matches(wanted, _by_name(), n=2, cutoff=0.75)
     meant = dict.fromkeys(_by_name()[word].plural for word in close)
     raise UnknownKind(name, close=tuple(meant), known=tuple(kind.plural for kind in KINDS))
 
@@ -134,15 +134,16 @@ def _task_pods(task: Obj) -> str:
 
 
 def _round_pods(round_: Obj) -> str:
-    participants = phases.section(round_, "spec").get("participants") or ()
-    return _of_jobs([f"{_name(round_)}-{p}-job" for p in participants if isinstance(p, str)])
+    found = phases.section(round_, "spec").get("participants")
+    participants = found if isinstance(found, list) else []
+    return _of_jobs([f"{_name(round_)}-{p}-job" for p in participants if phases.text(p)])
 
 
 def _federated_pods(job: Obj) -> str:
     """Of the round that is on: those before are over, and their pods may be gone."""
     current = phases.status_of(job).get("currentRound")
-    participants = phases.section(job, "spec").get("participants") or ()
-    ids = [p.get("propletId") for p in participants if isinstance(p, dict)]
+    participants = phases.sections(phases.section(job, "spec"), "participants")
+    ids = [phases.text(p.get("propletId")) for p in participants]
     return _of_jobs([f"round-{current or 1}-{_name(job)}-{p}-job" for p in ids if p])
 
 

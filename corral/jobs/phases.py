@@ -67,9 +67,14 @@ def status_of(obj: Obj) -> Obj:
     return section(obj, "status")
 
 
+def sections(obj: Any, name: str) -> list[Obj]:
+    """The objects in a list of an object; none where there is no list."""
+    found = obj.get(name) if isinstance(obj, dict) else None
+    return [item for item in found if isinstance(item, dict)] if isinstance(found, list) else []
+
+
 def conditions(obj: Obj) -> list[Obj]:
-    found = status_of(obj).get("conditions")
-    return [c for c in found if isinstance(c, dict)] if isinstance(found, list) else []
+    return sections(status_of(obj), "conditions")
 
 
 def condition(obj: Obj, type_: str) -> Obj | None:
@@ -114,8 +119,7 @@ def spot_phase(obj: Obj) -> str:
             return word
     if _number(status.get("activeReplicas")):
         return "Running"
-    found = status.get("jobStatuses")
-    phases = [text(section({"j": job}, "j").get("phase")) for job in found or ()] if found else []
+    phases = [text(job.get("phase")) for job in sections(status, "jobStatuses")]
     if phases and all(phase in ("Succeeded", "Complete", "Completed") for phase in phases):
         return "Succeeded"
     return "Running" if "Running" in phases else "Pending"
@@ -128,8 +132,8 @@ def vm_phase(obj: Obj) -> str:
         return text(status["phase"])
     if is_true(obj, "Failed"):
         return "Failed"
-    found = status.get("provisionedInstances")
-    states = [text(section({"i": i}, "i").get("state")).upper() for i in found or ()]
+    found = sections(status, "provisionedInstances")
+    states = [text(instance.get("state")).upper() for instance in found]
     if "RUNNING" in states:
         return "Running"
     if states and all(state in ("TERMINATED", "STOPPING") for state in states):

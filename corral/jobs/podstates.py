@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from corral.jobs.kinds import JobKind
-from corral.jobs.phases import condition, section, status_of, text
+from corral.jobs.phases import condition, section, sections, status_of, text
 from corral.jobs.roles import Role
 from corral.kube.types import Obj
 
@@ -149,11 +149,8 @@ def _unscheduled(pod: Obj) -> _Trouble | None:
 
 
 def _containers(pod: Obj) -> Iterator[Obj]:
-    status = status_of(pod)
     for name in ("initContainerStatuses", "containerStatuses"):
-        for container in status.get(name) or ():
-            if isinstance(container, dict):
-                yield container
+        yield from sections(status_of(pod), name)
 
 
 def _number(value: object) -> int:

@@ -10,6 +10,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final
 
+from corral.jobs.phases import section, text
 from corral.kube.types import Obj
 
 __all__ = [
@@ -56,32 +57,32 @@ class Role:
         return first, self.name, -1 if self.index is None else self.index
 
 
-def labels_of(obj: Obj) -> dict[str, str]:
-    return (obj.get("metadata") or {}).get("labels") or {}
+def label_of(obj: Obj, label: str) -> str:
+    return text(section(section(obj, "metadata"), "labels").get(label))
 
 
 def trailing_number(name: str) -> int | None:
     """``pi-worker-12`` → 12."""
-    digits = name.rpartition("-")[2]
-    return int(digits) if digits.isascii() and digits.isdigit() else None
+    return _number(name.rpartition("-")[2])
+
+
+def _number(digits: str) -> int | None:
+    return int(digits) if digits.isascii() and digits.isdigit() and len(digits) < 10 else None
 
 
 def labelled(name: str, index_label: str, *, role_label: str = "") -> Callable[[Obj], Role]:
     """A role whose index, and perhaps name, stand in labels."""
 
     def role(pod: Obj) -> Role:
-        labels = labels_of(pod)
-        index = labels.get(index_label, "")
-        number = int(index) if index.isascii() and index.isdigit() else None
-        return Role(labels.get(role_label) or name, number)
+        return Role(label_of(pod, role_label) or name, _number(label_of(pod, index_label)))
 
     return role
 
 
 def mpi_role(pod: Obj) -> Role:
     """By the name: labels of workers are shifted where the launcher is one too."""
-    if labels_of(pod).get(MPI_ROLE_LABEL) == "worker":
-        return Role("worker", trailing_number((pod.get("metadata") or {}).get("name", "")))
+    if label_of(pod, MPI_ROLE_LABEL) == "worker":
+        return Role("worker", trailing_number(text(section(pod, "metadata").get("name"))))
     return Role("launcher")
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from corral.jobs.phases import section, status_of, text
+from corral.jobs.phases import condition, status_of, text
 from corral.kube.types import Obj
 
 __all__ = ["duration", "finish_time", "parse_time", "start_time"]
@@ -47,8 +47,5 @@ def duration(obj: Obj, now: datetime) -> timedelta | None:
 
 
 def _suspended_since(obj: Obj) -> datetime | None:
-    for condition in status_of(obj).get("conditions") or ():
-        found = section({"c": condition}, "c")
-        if found.get("type") == "Suspended" and found.get("status") == "True":
-            return parse_time(found.get("lastTransitionTime"))
-    return None
+    found = condition(obj, "Suspended") or {}
+    return parse_time(found.get("lastTransitionTime")) if found.get("status") == "True" else None
