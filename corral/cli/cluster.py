@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 import logging
 import os
@@ -21,7 +20,7 @@ if TYPE_CHECKING:
     from corral.cluster.node.images import ImageMap
     from corral.cluster.node.isolation import Mode
     from corral.cluster.node.resources import Gpu
-    from corral.cluster.up.cluster import Addition
+    from corral.cluster.up.cluster import Addition, Facts
     from corral.cluster.up.folder import DataFolder
     from corral.cluster.up.supervisor import Ready
 
@@ -79,6 +78,16 @@ def up(
     max_pods: MaxPods = 250,
     token_file: Tokens = None,
     operator: Annotated[bool, typer.Option(help="Run the operator of our kinds too.")] = True,
+    gateway: Annotated[bool, typer.Option(help="Serve REST, gRPC and the dashboard too.")] = True,
+    gateway_port: Annotated[
+        int | None,
+        typer.Option(
+            min=0,
+            max=65534,
+            help="Port of REST, with gRPC on the next; 0 takes free ones. "
+            "Else 8443, or free ones where that is taken or --port is 0.",
+        ),
+    ] = None,
     verbose: Verbose = False,
 ) -> None:
     """Run a whole cluster on this machine, until Ctrl-C or `corral down`."""
@@ -97,12 +106,15 @@ def up(
         gpus=_gpus(gpus),
         max_pods=max_pods,
         token_file=token_file,
-        additions=[_operator()] if operator else [],
+        additions=[
+            *([_operator()] if operator else ()),
+            *([_gateway(host, gateway_port, port)] if gateway else ()),
+        ],
         verbose=verbose,
     )
     tell = _detach(settings.folder) if detach else _foreground
     try:
-        run(settings, ready=lambda path: tell(_ready_line(path), 0), say=complain)
+        run(settings, ready=lambda path, facts: tell(_ready_line(path, facts), 0), say=complain)
     except (FolderError, PartFailed) as err:
         tell(f"corral: {err}", 1)
         raise typer.Exit(1) from err
@@ -120,8 +132,34 @@ def _operator() -> Addition:
     return Addition("operator", "corral:operator", run, _OPERATOR_MODULES)
 
 
-def _ready_line(kubeconfig: Path) -> str:
-    return f"corral is ready: KUBECONFIG={kubeconfig} dashboard=none"
+def _gateway(host: str, port: int | None, server_port: int) -> Addition:
+    """The gateway as a part of a cluster; it is nobody to the API server."""
+    from corral.cluster.up.cluster import Addition
+
+    async def run(folder: DataFolder, ready: Ready) -> None:
+        from corral.cluster.up.supervisor import Expected
+        from corral.gateway.local import LocalSettings, run_part
+
+        settings = LocalSettings(
+            folder=folder.path,
+            kubeconfig=folder.kubeconfig,
+            host=host,
+            port=0 if port is None and server_port == 0 else port,
+        )
+        try:
+            await run_part(settings, ready)
+        except OSError as err:
+            raise Expected(
+                f"the gateway cannot listen on {host}:{port}: {err.strerror or err}; "
+                "choose another port with --gateway-port (0 takes free ones)"
+            ) from err
+
+    return Addition("gateway", "", run, ("corral.gateway.local",))
+
+
+def _ready_line(kubeconfig: Path, facts: Facts) -> str:
+    dashboard = facts.get("gateway", {}).get("url", "none")
+    return f"corral is ready: KUBECONFIG={kubeconfig} dashboard={dashboard}"
 
 
 def _foreground(line: str, code: int) -> None:
@@ -289,6 +327,8 @@ def _run(part: Coroutine[Any, Any, None], *, verbose: bool) -> None:
         level=logging.DEBUG if verbose else logging.WARNING,
         format="%(asctime)s %(levelname)s %(name)s: %(message)s",
     )
+    import asyncio
+
     try:
         asyncio.run(part)
     except Expected as err:

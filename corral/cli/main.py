@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-import asyncio
 import sys
 from typing import Annotated
 
 import typer
 
 import corral
-from corral.cli import checkpoints, cluster, operator
+from corral.cli import checkpoints, cluster, gateway, jobs, operator
 from corral.cli.output import Format, Output, show_documents
+from corral.cli.program import start
 
 app = typer.Typer(
     name="corral",
@@ -18,7 +18,10 @@ app = typer.Typer(
     no_args_is_help=True,
     add_completion=True,
     pretty_exceptions_enable=False,
+    rich_markup_mode=None,
 )
+
+jobs.register(app)
 
 for command in (
     cluster.up,
@@ -30,6 +33,7 @@ for command in (
     operator.operator,
     operator.install,
     operator.uninstall,
+    gateway.gateway,
 ):
     app.command()(command)
 
@@ -48,6 +52,8 @@ def root(
 @app.command()
 def demo() -> None:
     """Start a throw-away cluster, do real work on it, print what happened."""
+    import asyncio
+
     from rich.console import Console
 
     from corral.cli.demo import demo as run
@@ -64,7 +70,7 @@ def crds(output: Output = Format.yaml) -> None:
 
 
 def main() -> None:
-    app()
+    start(app, "corral")
 
 
 if __name__ == "__main__":

@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import select
 import signal
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Callable, Coroutine, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from corral.cluster.node.isolation import Mode
     from corral.cluster.node.resources import Gpu
 
-__all__ = ["Addition", "NotStopped", "Settings", "down", "up"]
+__all__ = ["Addition", "Facts", "NotStopped", "Settings", "down", "up"]
 
 _LOADED: Final = (
     "corral.kube",
@@ -40,17 +40,22 @@ _LOADED: Final = (
 """Loaded while the API server starts, so that the other parts have them when they are forked."""
 
 
+Facts = Mapping[str, Mapping[str, Any]]
+"""By the name of a part."""
+
+
 class NotStopped(Exception):
     """The cluster did not stop in time."""
 
 
 @dataclass(frozen=True, slots=True)
 class Addition:
-    """A part that is not the cluster's own: a client of the API with a certificate of its own."""
+    """A part that is not the cluster's own: a client of the API."""
 
     name: str
     """Of its log and its credentials."""
     user: str
+    """Who it is to the API server; empty: nobody, and it has no credentials."""
     run: Callable[[DataFolder, Ready], Coroutine[Any, Any, None]]
     """Serve until SIGTERM."""
     modules: tuple[str, ...] = ()
@@ -80,8 +85,15 @@ class Settings:
         return [f"corral-{number}" for number in range(1, self.nodes + 1)]
 
 
-def up(settings: Settings, *, ready: Callable[[Path], None], say: Callable[[str], None]) -> None:
+def up(
+    settings: Settings,
+    *,
+    ready: Callable[[Path, Facts], None],
+    say: Callable[[str], None],
+) -> None:
     """Run a cluster until a signal; ``ready`` is called once everything serves.
+
+    It is told the kubeconfig, and what each part said when it was ready.
 
     Raises FolderError, PartFailed.
     """
@@ -95,7 +107,7 @@ def up(settings: Settings, *, ready: Callable[[Path], None], say: Callable[[str]
         if not supervisor.signals:
             supervisor.start([*controllers, *nodes])
         if not supervisor.signals:
-            ready(folder.kubeconfig)
+            ready(folder.kubeconfig, {part.name: part.facts or {} for part in supervisor.parts})
             supervisor.watch()
         for wave in (controllers, nodes, [server]):
             supervisor.stop(wave)
@@ -117,7 +129,7 @@ def _server(settings: Settings) -> Part:
         settings.port,
         settings.node_names,
         settings.token_file,
-        users={addition.name: addition.user for addition in settings.additions},
+        users={addition.name: addition.user for addition in settings.additions if addition.user},
     )
     run = partial(parts.apiserver, listen)
     return Part("API server", run, settings.folder.log("apiserver"))

@@ -1,0 +1,118 @@
+"""The gateway as a part of ``corral up``: there at once, loaded when it is needed.
+
+Its sockets listen before anything is loaded, so that a cluster is up as soon as without it. What it
+needs is loaded with the first connection, or when the cluster has had a moment to start; whoever
+connects before waits in the queue of the socket. It serves with the certificate of the API server
+beside it: whoever trusts that one trusts this.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import signal
+import socket
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, Final
+
+from corral.gateway.process import Listen, ProcessSettings, bind, first_connection, run_gateway
+
+__all__ = ["PREFERRED", "LocalSettings", "run_part"]
+
+PREFERRED: Final = (8443, 8444)
+"""Ports of REST and gRPC where nobody wishes otherwise."""
+_QUIET: Final = 3.0
+"""Seconds without a connection after which it is loaded all the same."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LocalSettings:
+    """Where the cluster is, and where to listen."""
+
+    folder: Path
+    """The cluster's data folder."""
+    kubeconfig: Path
+    """Says where the API server is; its credentials are not used."""
+    host: str = "127.0.0.1"
+    port: int | None = None
+    """Of REST; gRPC has the next. None: those of the last time, or the preferred ones; and any
+    that are free where those are taken. 0: any that are free."""
+
+    @property
+    def addresses(self) -> Path:
+        """Where its addresses are written."""
+        return self.folder / "gateway.json"
+
+
+async def run_part(settings: LocalSettings, ready: Callable[[dict[str, Any]], None]) -> None:
+    """Serve until SIGTERM. Raises OSError where a port that was asked for is taken."""
+    stop = asyncio.Event()
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, stop.set)
+    rest, grpc = _sockets(settings)
+    with rest, grpc:
+        ports = {"rest": rest.getsockname()[1], "grpc": grpc.getsockname()[1]}
+        facts = {
+            "url": f"https://{settings.host}:{ports['rest']}",
+            "grpc": f"{settings.host}:{ports['grpc']}",
+        }
+        _keep(settings.addresses, {**facts, "ports": [ports["rest"], ports["grpc"]]})
+        ready(facts)
+        await first_connection(rest, grpc, stop=stop, within=_QUIET)
+        grpc.close()  # its server opens the port itself
+        if not stop.is_set():
+            await _serve(settings, ports["grpc"], sock=rest, stop=stop)
+
+
+async def _serve(
+    settings: LocalSettings, grpc_port: int, *, sock: socket.socket, stop: asyncio.Event
+) -> None:
+    from corral.kube.kubeconfig import load_kubeconfig
+
+    config = load_kubeconfig([settings.kubeconfig]).resolve()
+    pki = settings.folder / "pki"
+    chosen = ProcessSettings(
+        rest=Listen(settings.host),
+        grpc=Listen(settings.host, grpc_port),
+        cert=pki / "apiserver.crt",
+        key=pki / "apiserver.key",
+        audit_file=settings.folder / "logs" / "audit.log",
+    )
+    await run_gateway(config, chosen, sock=sock, stop=stop)
+
+
+def _sockets(settings: LocalSettings) -> tuple[socket.socket, socket.socket]:
+    """Of REST and gRPC; both listen, so that nobody else gets the second one meanwhile."""
+    wish = Listen(settings.host)
+    if settings.port is None:
+        before = _kept(settings.addresses)
+        return _free(wish, before[0]), _free(wish, before[1])
+    if settings.port == 0:
+        return bind(wish), bind(wish)
+    rest = bind(replace(wish, port=settings.port))
+    return rest, _free(wish, settings.port + 1)
+
+
+def _free(wish: Listen, port: int) -> socket.socket:
+    try:
+        return bind(replace(wish, port=port))
+    except OSError:
+        return bind(replace(wish, port=0))
+
+
+def _kept(path: Path) -> tuple[int, int]:
+    try:
+        rest, grpc = json.loads(path.read_text())["ports"]
+        return int(rest), int(grpc)
+    except (OSError, ValueError, KeyError, TypeError):
+        return PREFERRED
+
+
+def _keep(path: Path, facts: dict[str, Any]) -> None:
+    new = path.with_suffix(".new")
+    new.write_text(json.dumps(facts) + "\n")
+    os.replace(new, path)

@@ -1,0 +1,136 @@
+"""`Ask`: one request, taken apart and checked, as a view gets it.
+
+Names and namespaces are checked before anything is sent anywhere; a body is read within its limit,
+whatever its headers promise, and is a JSON object or refused.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import AsyncIterator, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
+
+import orjson
+from starlette.requests import ClientDisconnect, Request
+
+from corral.gateway.auth import Caller
+from corral.gateway.limits import LimitSettings
+from corral.gateway.problems import Refused
+from corral.gateway.rest.answers import Open
+from corral.jobs.kinds import JobKind
+
+if TYPE_CHECKING:
+    from corral.gateway.rest.fanout import Fanout
+    from corral.gateway.service import Gateway
+
+__all__ = ["Ask", "Where", "checked_name"]
+
+NAME: Final = r"[a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?"
+NAMESPACE: Final = r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?"
+_PATTERNS: Final = {"name": re.compile(NAME), "namespace": re.compile(NAMESPACE)}
+_ID: Final = re.compile(r"[\x21-\x7e]{1,200}")
+
+
+def checked_name(what: str, written: str) -> str:
+    """A name as the API server would take it.
+
+    Raises:
+        Refused: nothing can have this name.
+    """
+    if not _PATTERNS[what].fullmatch(written):
+        said = f"nothing can have the {what} {written[:80]!r}: lower case letters, digits and -"
+        raise Refused("bad-request", said, errors=((what, "is no name of Kubernetes"),))
+    return written
+
+
+@dataclass(frozen=True, slots=True)
+class Where:
+    """What a path leads to."""
+
+    kind: JobKind
+    namespace: str | None
+    """None: all of them."""
+    name: str = ""
+    index: int | None = None
+    """Of a worker."""
+
+
+@dataclass(frozen=True, slots=True)
+class Ask:
+    """One request of somebody."""
+
+    request: Request
+    where: Where
+    query: Mapping[str, Any]
+    caller: Caller
+    gateway: Gateway
+    limits: LimitSettings
+    flows: Open
+    fanout: Fanout
+
+    @property
+    def kind(self) -> JobKind:
+        return self.where.kind
+
+    @property
+    def namespace(self) -> str:
+        """Of an operation that has one."""
+        return self.where.namespace or ""
+
+    @property
+    def name(self) -> str:
+        return self.where.name
+
+    def header(self, name: str) -> str:
+        """A header, empty without it."""
+        return self.request.headers.get(name, "").strip()
+
+    def token(self, name: str) -> str:
+        """A header that is one word. Raises Refused."""
+        value = self.header(name)
+        if value and not _ID.fullmatch(value):
+            said = "must be at most 200 printable characters without a space"
+            raise Refused("bad-request", f"{name} {said}", errors=((name, said),))
+        return value
+
+    async def body(self, *types: str) -> Any:
+        """The JSON value of the body.
+
+        Raises:
+            Refused: it is too large, of another type than these, or no JSON.
+        """
+        sent = self.header("content-type").partition(";")[0].strip().lower()
+        if sent not in types:
+            said = f"the body must be {' or '.join(types)}, not {sent or 'untyped'}"
+            raise Refused("unsupported-media-type", said)
+        content = await self._content()
+        try:
+            return orjson.loads(content)
+        except orjson.JSONDecodeError as error:
+            raise Refused("bad-request", f"the body is no JSON: {error}") from None
+
+    async def object(self, *types: str) -> dict[str, Any]:
+        """The JSON object of the body. Raises Refused."""
+        value = await self.body(*(types or ("application/json",)))
+        if not isinstance(value, dict):
+            raise Refused("bad-request", "the body must be a JSON object")
+        return value
+
+    async def _content(self) -> bytes:
+        most = self.limits.body_bytes
+        parts, size = [], 0
+        try:
+            async for part in _stream(self.request):
+                size += len(part)
+                if size > most:
+                    raise Refused("too-large", f"a body may have {most} bytes")
+                parts.append(part)
+        except ClientDisconnect:
+            raise Refused("bad-request", "the body ended early") from None
+        return b"".join(parts)
+
+
+async def _stream(request: Request) -> AsyncIterator[bytes]:
+    async for part in request.stream():
+        yield part

@@ -1,0 +1,188 @@
+"""The schemas of the OpenAPI document: problems, answers of our own, and the kinds.
+
+A kind that is ours (`corral.api`) has the schema of its definition; any other is an object with
+metadata. Bodies need neither type nor namespace: the path says both.
+"""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import Any, Final
+
+from corral.gateway.problems import TITLES
+from corral.gateway.rest.asks import NAME, NAMESPACE
+from corral.jobs.kinds import KINDS, JobKind
+from corral.kube.types import Obj
+
+__all__ = ["HEADERS", "PATH_PARAMETERS", "components", "reference"]
+
+_TEXT: Final[Obj] = {"type": "string"}
+_WHOLE: Final[Obj] = {"type": "integer"}
+_FREE: Final[Obj] = {"type": "object"}
+
+_WORDS: Final = (
+    "kind", "namespace", "name", "uid", "resourceVersion", "phase", "message", "creationTime",
+    "startTime", "completionTime",
+)  # fmt: skip
+"""Members of a summary that are texts."""
+
+HEADERS: Final[dict[str, Obj]] = {
+    "ETag": {"description": "Which object in which version this is.", "schema": _TEXT},
+    "Link": {"description": 'The next page, as rel="next"; absent on the last.', "schema": _TEXT},
+    "X-Total-Count": {"description": "How many objects match in all.", "schema": _WHOLE},
+    "Location": {"description": "Where the new object is.", "schema": _TEXT},
+    "Idempotency-Replayed": {"description": "`true` for a repetition.", "schema": _TEXT},
+    "Retry-After": {"description": "Seconds to wait.", "schema": _WHOLE},
+    "WWW-Authenticate": {"description": "How to say who asks.", "schema": _TEXT},
+    "X-Request-Id": {"description": "Of this request, as in the audit log.", "schema": _TEXT},
+    "Allow": {"description": "The methods that can be used here.", "schema": _TEXT},
+}
+
+PATH_PARAMETERS: Final[dict[str, Obj]] = {
+    "namespace": {
+        "name": "namespace", "in": "path", "required": True, "description": "The namespace.",
+        "schema": {"type": "string", "pattern": f"^{NAMESPACE}$"},
+    },
+    "name": {
+        "name": "name", "in": "path", "required": True, "description": "The name of the object.",
+        "schema": {"type": "string", "pattern": f"^{NAME}$"},
+    },
+    "index": {
+        "name": "index", "in": "path", "required": True, "description": "The index of the worker.",
+        "schema": {"type": "integer", "minimum": 0, "maximum": 999_999},
+    },
+}  # fmt: skip
+
+
+def reference(name: str) -> Obj:
+    return {"$ref": f"#/components/schemas/{name}"}
+
+
+def _list_of(items: Obj) -> Obj:
+    return {"type": "array", "items": items}
+
+
+def _object(properties: dict[str, Obj], *, required: tuple[str, ...] = ()) -> Obj:
+    out: Obj = {"type": "object", "properties": properties}
+    return {**out, "required": list(required)} if required else out
+
+
+def _problem() -> Obj:
+    return _object(
+        {
+            "type": {"type": "string", "enum": [f"urn:corral:problem:{kind}" for kind in TITLES]},
+            "title": _TEXT,
+            "status": {"type": "integer", "minimum": 400, "maximum": 599},
+            "detail": _TEXT,
+            "instance": _TEXT,
+            "requestId": _TEXT,
+            "hint": {**_TEXT, "description": "What to do about it."},
+            "errors": _list_of(
+                _object({"field": _TEXT, "detail": _TEXT}, required=("field", "detail"))
+            ),
+            "retryAfter": _WHOLE,
+            "manifest": {**_FREE, "description": "What could not be created again."},
+        },
+        required=("type", "title", "status", "detail"),
+    )
+
+
+def _summary() -> Obj:
+    counts = {
+        name: {"type": "integer", "minimum": 0}
+        for name in ("desired", "pending", "running", "ready", "succeeded", "failed", "restarts")
+    }
+    return _object(
+        {
+            **dict.fromkeys(_WORDS, _TEXT),
+            "durationSeconds": {"type": "number", "minimum": 0},
+            "suspended": {"type": "boolean"},
+            "deleting": {"type": "boolean"},
+            "replicas": _list_of(_object({"role": _TEXT, **counts}, required=("role",))),
+            "pods": _list_of(_object({"name": _TEXT})),
+            "conditions": _list_of(_FREE),
+            "progress": _FREE,
+            "checkpoint": _FREE,
+            "diagnosis": _FREE,
+            "cost": _FREE,
+        },
+        required=("kind", "namespace", "name", "phase", "message", "replicas", "pods"),
+    )  # fmt: skip
+
+
+def _explanation() -> Obj:
+    names = ("phase", "headline", "reasons", "hints")
+    many = _list_of(_TEXT)
+    return _object(dict(zip(names, (_TEXT, _TEXT, many, many), strict=True)), required=names)
+
+
+def _object_of(kind: JobKind) -> Obj:
+    metadata = _object({"name": _TEXT, "namespace": _TEXT, "labels": _FREE, "annotations": _FREE})
+    schema = _defined().get(kind.qualified) or _object({"spec": _FREE, "status": _FREE})
+    properties = {
+        **schema.get("properties", {}),
+        "apiVersion": {"const": kind.api_version},
+        "kind": {"const": kind.kind},
+        "metadata": metadata,
+    }
+    return {"type": "object", **schema, "properties": properties}
+
+
+@cache
+def _defined() -> dict[str, Obj]:
+    """The schemas of the kinds that are ours, as JSON Schema has them."""
+    from corral.api import all_kinds
+
+    return {kind.resource().qualified: _converted(kind.schema()) for kind in all_kinds()}
+
+
+def _converted(schema: Any) -> Any:
+    """A structural schema without what only an API server understands."""
+    if isinstance(schema, list):
+        return [_converted(item) for item in schema]
+    if not isinstance(schema, dict):
+        return schema
+    if schema.get("x-kubernetes-int-or-string"):
+        return {"type": ["integer", "string"]}
+    out = {
+        key: _converted(value)
+        for key, value in schema.items()
+        if not (key.startswith("x-kubernetes") or key in ("nullable", "format"))
+        or not isinstance(value, bool | str | list)
+    }
+    if schema.get("nullable") is True and isinstance(out.get("type"), str):
+        out["type"] = [out["type"], "null"]
+    return out
+
+
+def components() -> dict[str, Obj]:
+    """Every schema by its name."""
+    out: dict[str, Obj] = {
+        "Problem": _problem(),
+        "Summary": _summary(),
+        "Explanation": _explanation(),
+        "EventList": _object({"items": _list_of(_FREE)}, required=("items",)),
+        "Scale": _object(
+            {"replicas": {"type": "integer", "minimum": 0, "maximum": 100_000}},
+            required=("replicas",),
+        ),
+        "deleted": _object(
+            {"namespace": _TEXT, "name": _TEXT, "deleted": {"type": "boolean"}},
+            required=("namespace", "name", "deleted"),
+        ),
+    }
+    for kind in KINDS:
+        out[kind.kind] = _object_of(kind)
+        out[f"{kind.kind}List"] = _object(
+            {
+                "apiVersion": {"const": kind.api_version},
+                "kind": {"const": f"{kind.kind}List"},
+                "metadata": _object(
+                    {"resourceVersion": _TEXT, "total": _WHOLE, "continue": _TEXT},
+                    required=("total",),
+                ),
+                "items": _list_of(reference(kind.kind)),
+            },
+            required=("apiVersion", "kind", "metadata", "items"),
+        )
+    return out
