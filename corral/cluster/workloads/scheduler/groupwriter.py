@@ -70,6 +70,8 @@ class GroupWriter:
         status = group_status(gang, now=format_time(self._wall()), transition=self._identity())
         if status != (gang.obj.get("status") or {}):
             await self._write(gang.obj, status)
+            if gang.obj is None or gang.spec is None:
+                return None  # it went meanwhile, and that is told on its own
         self._report(gang)
         return self._timeout(gang, status)
 

@@ -179,6 +179,17 @@ async def test_a_group_that_is_gone_is_not_written() -> None:
     assert not world.client.calls
 
 
+async def test_a_group_may_go_while_it_is_written() -> None:
+    world = Writing(group(VOLCANO, 1), "Running")
+
+    def go(*_: Any) -> None:
+        world.gangs.set_group(group(VOLCANO, 1), gone=True)
+
+    world.client.after = go
+    assert await world.reconcile() is None
+    assert len(world.client.of("patch")) == 1
+
+
 async def test_a_group_of_another_scheduler_is_left_alone() -> None:
     world = Writing(group(COSCHEDULING, 1), "Running")
     world.gang.ours = False
