@@ -13,7 +13,7 @@ import os
 import ssl
 import uuid
 from collections.abc import AsyncGenerator, AsyncIterator, Mapping
-from contextlib import asynccontextmanager
+from contextlib import aclosing, asynccontextmanager
 from pathlib import Path
 from typing import Any, Final
 from urllib.parse import quote
@@ -23,8 +23,9 @@ import orjson
 
 from corral.jobs.errors import BadRequest, Expired, ServerError
 from corral.jobs.explain import Explanation
-from corral.jobs.kinds import JobKind, Role
-from corral.jobs.log_frames import MEDIA_TYPE, Frame, FrameReader
+from corral.jobs.kinds import JobKind
+from corral.jobs.log_frames import MEDIA_TYPE
+from corral.jobs.log_remote import log_params, remote_logs
 from corral.jobs.logs import LogQuery
 from corral.jobs.queries import ListQuery, Page
 from corral.jobs.watching import Change
@@ -219,25 +220,17 @@ class GatewayAccess:
         self, kind: JobKind, namespace: str, name: str, query: LogQuery
     ) -> AsyncGenerator[LogPiece, None]:
         """Pieces of all logs; goes on where a connection ended."""
-        asked, path = _log_query(query), _path(kind, namespace, name, "logs")
-        headers, idle = {"Accept": MEDIA_TYPE}, 0
-        while True:
-            before, reader, last = asked.get("position", ""), FrameReader(), Frame(b"")
-            try:
-                async with self._answer("GET", path, query=asked, headers=headers) as answer:
-                    async for data in answer.content.iter_any():
-                        for last in reader.feed(data):
-                            if not last.more:
-                                asked["position"] = last.position
-                                yield _piece(last)
-            except NoCluster:
-                if idle >= _ATTEMPTS or not asked.get("position"):
-                    raise
-                last = Frame(b"", more=True)
-            if not last.more:
-                return
-            idle = 0 if asked.get("position", "") != before else idle + 1
-            await asyncio.sleep(_PAUSE * min(idle, _ATTEMPTS))
+        path, headers = _path(kind, namespace, name, "logs"), {"Accept": MEDIA_TYPE}
+
+        @asynccontextmanager
+        async def asked(query: LogQuery) -> AsyncIterator[AsyncIterator[bytes]]:
+            params = log_params(query)
+            async with self._answer("GET", path, query=params, headers=headers) as answer:
+                yield answer.content.iter_any()
+
+        async with aclosing(remote_logs(asked, query)) as chunks:
+            async for chunk in chunks:
+                yield LogPiece(chunk.pod, chunk.role, chunk.container, chunk.data)
 
     # -- code --------------------------------------------------------------------------------------
 
@@ -283,22 +276,6 @@ def _list_query(query: ListQuery) -> dict[str, str]:
     return {key: value for key, value in found.items() if value}
 
 
-def _log_query(query: LogQuery) -> dict[str, str]:
-    roles = query.roles or ()
-    found = {
-        "role": roles[0] if roles else "",
-        "index": str(roles[1]) if len(roles) == 2 else "",
-        "container": query.container or "",
-        "follow": "true" if query.follow else "",
-        "tailLines": str(query.tail_lines) if query.tail_lines is not None else "",
-        "sinceTime": query.since_time or "",
-        "timestamps": "true" if query.timestamps else "",
-        "previous": "true" if query.previous else "",
-        "position": str(query.position) if query.position else "",
-    }
-    return {key: value for key, value in found.items() if value}
-
-
 def _change(event: ServerEvent) -> Change | None:
     """Raises the error that an ``error`` event tells of."""
     if event.name == "error":
@@ -309,10 +286,6 @@ def _change(event: ServerEvent) -> Change | None:
         return None
     data = orjson.loads(event.data)
     return Change(data["type"], data["object"], data["phase"])
-
-
-def _piece(frame: Frame) -> LogPiece:
-    return LogPiece(frame.pod, Role(frame.role, frame.index), frame.container, frame.data)
 
 
 def _json(content: bytes) -> Any:

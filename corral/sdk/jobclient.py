@@ -218,7 +218,7 @@ class AsyncJobClient:
                 except NotFound:
                     if _DELETED not in wanted:
                         raise
-                    change = Change("DELETED", _bare(str(name), where), _DELETED)
+                    change = Change("DELETED", _bare(known, str(name), where), _DELETED)
                 except (TimeoutError, StopAsyncIteration) as err:
                     raise _late(known, str(name), wanted, job, timeout) from err
                 job = Job.read(known, change.object)
@@ -341,9 +341,9 @@ def _phases(kind: JobKind, status: str | Iterable[str]) -> frozenset[str]:
     return frozenset(meant[word.lower()] for word in words)
 
 
-def _bare(name: str, namespace: str) -> Obj:
+def _bare(kind: JobKind, name: str, namespace: str) -> Obj:
     """All that is known of a job that is not there."""
-    return {"metadata": {"name": name, "namespace": namespace}}
+    return kind.resource.stamp({"metadata": {"name": name, "namespace": namespace}})
 
 
 def _late(

@@ -18,7 +18,8 @@ def report_steps(steps: int, words: list[str]) -> None:
 
     for step in range(1, steps + 1):
         corral.report(step=step, total=steps, loss=damped(step))
-    corral.flush()
+    for _ in range(10):  # each waits for two seconds at most, if it must
+        corral.flush()
     print("replica", os.environ["CORRAL_REPLICA"], *words)
 
 
