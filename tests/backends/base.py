@@ -4,30 +4,18 @@ from __future__ import annotations
 
 import json
 import os
+import random
 import signal
 import socket
 import ssl
 import subprocess
 import time
-import urllib.error
-import urllib.request
-from dataclasses import dataclass
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 from corral.cluster.up.objects import access_objects
-
-
-@dataclass
-class Reply:
-    """An HTTP answer."""
-
-    code: int
-    body: bytes
-    headers: dict[str, str]
-
-    def json(self) -> Any:
-        return json.loads(self.body)
+from tests.backends.connections import Connections, Reply
 
 
 class Backend:
@@ -38,6 +26,7 @@ class Backend:
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         self.processes: list[subprocess.Popen[bytes]] = []
+        self._connections: Connections | None = None
 
     server = ""
     ca_file = ""
@@ -58,6 +47,9 @@ class Backend:
         for process in reversed(self.processes):
             process.wait()
         self.processes.clear()
+        if self._connections is not None:
+            self._connections.close()
+            self._connections = None
 
     def spawn(self, name: str, *argv: str, **env: str) -> subprocess.Popen[bytes]:
         log = (self.folder / f"{name}.log").open("ab")
@@ -101,19 +93,18 @@ class Backend:
     ) -> Reply:
         """One plain HTTP request; errors are replies too."""
         data = body if isinstance(body, bytes) or body is None else json.dumps(body).encode()
-        sent = {"Authorization": f"Bearer {self.token if token is None else token}"}
+        sent = {
+            "User-Agent": "corral-tests",
+            "Authorization": f"Bearer {self.token if token is None else token}",
+        }
         if token == "":
             sent = {}
         if data is not None:
             sent["Content-Type"] = content_type
         sent |= headers or {}
-        request = urllib.request.Request(self.server + path, data=data, method=method, headers=sent)
-        try:
-            with urllib.request.urlopen(request, context=self.tls(), timeout=60) as answer:
-                return Reply(answer.status, answer.read(), dict(answer.headers.items()))
-        except urllib.error.HTTPError as err:
-            with err:
-                return Reply(err.code, err.read(), dict(err.headers.items()))
+        if self._connections is None:
+            self._connections = Connections(self.server, self.tls())
+        return self._connections.request(method, path, data, sent)
 
     def allow(self) -> None:
         """Give nodes and controllers of ours the rights that `corral up` gives them."""
@@ -137,17 +128,23 @@ class Backend:
             try:
                 if self.request("GET", "/readyz").body == b"ok":
                     return
-            except (OSError, urllib.error.URLError):
+            except OSError:
                 pass  # not listening yet
             time.sleep(0.02)
         raise RuntimeError(f"the server did not become ready: see {self.folder}")
 
 
+PORTS = range(12_000, 30_000)
+"""Ports that the system gives nobody by itself, and that are no node ports of services."""
+
+
 def free_port() -> int:
-    with socket.socket() as sock:
-        sock.bind(("127.0.0.1", 0))
-        port: int = sock.getsockname()[1]
-        return port
+    """A port that nobody listens at, and no connection of anybody takes before it is used."""
+    while True:
+        port = random.SystemRandom().choice(PORTS)
+        with socket.socket() as sock, suppress(OSError):
+            sock.bind(("127.0.0.1", port))
+            return port
 
 
 def wait_for(process: subprocess.Popen[bytes], log: Path, text: str, seconds: float = 30) -> str:

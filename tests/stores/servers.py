@@ -25,6 +25,7 @@ import pytest
 
 from corral.checkpoints.location import Location
 from corral.checkpoints.signing.v4 import amazon
+from tests.backends.base import free_port
 from tests.stores.gcs_server import Bucket, GcsServer
 
 CACHE = Path(os.environ.get("CORRAL_CACHE", Path.home() / ".cache/corral")) / "stores"
@@ -71,12 +72,6 @@ def listens(port: int) -> bool:
     with socket.socket() as probe:
         probe.settimeout(1)
         return probe.connect_ex(("127.0.0.1", port)) == 0
-
-
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
 
 
 def send(method: str, url: str, body: bytes | None = None, **headers: str) -> int:
