@@ -21,7 +21,7 @@ from urllib.parse import quote
 import aiohttp
 import orjson
 
-from corral.jobs.errors import BadRequest, Expired, ServerError
+from corral.jobs.errors import BadRequest, Expired, ServerError, Unavailable
 from corral.jobs.explain import Explanation
 from corral.jobs.kinds import JobKind
 from corral.jobs.log_frames import MEDIA_TYPE
@@ -41,9 +41,9 @@ __all__ = ["GatewayAccess"]
 
 _SECONDS: Final = 40.0
 """For an ordinary answer: the gateway itself gives up after 30."""
-_ATTEMPTS: Final = 5
-"""Connections in a row that may end without anything new."""
-_PAUSE: Final = 0.2
+_ATTEMPTS: Final = 20
+"""Connections in a row that may end without anything new: over a minute."""
+_PAUSE, _LONGEST_PAUSE = 0.05, 5.0
 
 
 class GatewayAccess:
@@ -192,29 +192,40 @@ class GatewayAccess:
 
     async def watch(self, kind: JobKind, namespace: str, name: str) -> AsyncGenerator[Change, None]:
         """What is there, then every change, until it is deleted."""
-        path, seen, idle = _path(kind, namespace, name, "watch"), "", 0
+        path, seen, failures = _path(kind, namespace, name, "watch"), "", 0
         while True:
-            headers = {"Last-Event-ID": seen} if seen else {}
             before = seen
             try:
-                async with self._answer("GET", path, headers=headers) as answer:
-                    async for event in server_events(answer.content.iter_any()):
-                        change = _change(event)
-                        if change is None or change.resource_version == seen:
-                            continue
-                        seen = event.id or seen
-                        yield change
-                        if change.type == "DELETED":
-                            return
+                async with aclosing(self._changes(path, seen)) as changes:
+                    async for seen, change in changes:
+                        if change is not None:
+                            yield change
+                            if change.type == "DELETED":
+                                return
             except Expired:
                 seen = ""  # what is there is told anew
-            except NoCluster:
-                if idle >= _ATTEMPTS or not before:
+            except Unavailable:
+                if not before and not seen:
+                    raise  # it was never reached
+                if failures >= _ATTEMPTS:
                     raise
-            idle = 0 if seen != before else idle + 1
-            if idle > _ATTEMPTS:
+            failures = 0 if seen != before else failures + 1
+            if failures > _ATTEMPTS:
                 raise NoCluster(f"the gateway {self._url} ends every watch at once")
-            await asyncio.sleep(_PAUSE * idle)
+            await asyncio.sleep(min(_PAUSE * 2**failures, _LONGEST_PAUSE) if failures else 0)
+
+    async def _changes(
+        self, path: str, since: str
+    ) -> AsyncGenerator[tuple[str, Change | None], None]:
+        """One connection's changes, each with the place after it; none for what was seen."""
+        headers = {"Last-Event-ID": since} if since else {}
+        async with self._answer("GET", path, headers=headers) as answer:
+            async for event in server_events(answer.content.iter_any()):
+                change = _change(event)
+                if change is not None:
+                    again = change.resource_version == since and change.type != "DELETED"
+                    since = event.id or since
+                    yield since, None if again else change
 
     async def logs(
         self, kind: JobKind, namespace: str, name: str, query: LogQuery
