@@ -197,7 +197,8 @@ class GatewayAccess:
             before = seen
             try:
                 async with aclosing(self._changes(path, seen)) as changes:
-                    async for seen, change in changes:
+                    async for place, change in changes:
+                        seen = place
                         if change is not None:
                             yield change
                             if change.type == "DELETED":

@@ -26,7 +26,6 @@ from pathlib import Path
 from typing import Final, Literal
 
 from corral.jobs.code import CODE_OF
-from corral.jobs.code import CODE_OF
 from corral.kube import KubeClient
 from corral.kube.errors import AlreadyExists, ApiError, Forbidden, NotFound
 from corral.kube.resources import CONFIGMAPS, NAMESPACES, NODES
