@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import math
 import re
 import time
 import uuid
@@ -52,12 +53,18 @@ class Method:
     generic: str
     """Its name in JobService."""
 
+    @property
+    def path(self) -> str:
+        return f"/{self.face.service.full_name}/{self.descriptor.name}"
+
 
 @dataclass(slots=True)
 class _Course:
     """How a call went, for metrics and the audit line."""
 
     verb: str
+    method: str
+    """Its path, as the caller wrote it."""
     request_id: str
     address: str
     started: float
@@ -104,7 +111,7 @@ class Calls:
 
     async def _unary(self, method: Method, content: bytes, context: Context) -> bytes:
         verb, operation = UNARIES[method.generic]
-        course = self._course(verb, context)
+        course = self._course(verb, method, context)
         limits = self._shared.limits
         try:
             async with asyncio.timeout(_within(limits.request_seconds, context)):
@@ -125,7 +132,7 @@ class Calls:
 
     async def _stream(self, method: Method, content: bytes, context: Context) -> None:
         verb, operation = STREAMS[method.generic]
-        course = self._course(verb, context)
+        course = self._course(verb, method, context)
         try:
             async with AsyncExitStack() as held:
                 caller = self._admit(course, context)
@@ -152,14 +159,15 @@ class Calls:
     def _time(self, verb: str, context: Context) -> _StreamTime:
         limits = self._shared.limits
         seconds = limits.log_seconds if verb == "logs" else limits.watch_seconds
-        return _StreamTime(self.flows, _within(seconds, context))
+        return _StreamTime(self.flows, seconds, left=context.time_remaining())
 
     # --- before --------------------------------------------------------------------------------
 
-    def _course(self, verb: str, context: Context) -> _Course:
+    def _course(self, verb: str, method: Method, context: Context) -> _Course:
         given = _metadata(context, "x-request-id")
         request_id = given if _REQUEST_ID.fullmatch(given) else uuid.uuid4().hex
-        return _Course(verb, request_id, _address(context.peer()), self._clock())
+        address = _address(context.peer())
+        return _Course(verb, method.path, request_id, address, self._clock())
 
     def _admit(self, course: _Course, context: Context) -> Caller:
         """Who calls, and whether they may call again already."""
@@ -200,7 +208,7 @@ class Calls:
         return problem
 
     async def _refuse(self, problem: Problem, course: _Course, context: Context) -> NoReturn:
-        details = details_of(problem, request_id=course.request_id)
+        details = details_of(problem, instance=course.method, request_id=course.request_id)
         trailer = (("x-request-id", course.request_id), (DETAILS, details))
         await context.abort(code_of(problem), readable(problem), trailer)
 
@@ -249,9 +257,11 @@ class Calls:
 class _StreamTime:
     """How long a stream may last; what ends it tells the caller to go on where it ended."""
 
-    def __init__(self, flows: Open, seconds: float) -> None:
+    def __init__(self, flows: Open, seconds: float, *, left: float | None) -> None:
+        """``left`` is what the caller's own deadline leaves."""
         self._flows = flows
-        self._limit = flows.scope(seconds)
+        self._deadline = math.inf if left is None else asyncio.get_running_loop().time() + left
+        self._limit = flows.scope(seconds if left is None else max(0.0, min(seconds, left)))
 
     async def __aenter__(self) -> None:
         await self._limit.__aenter__()
@@ -262,6 +272,8 @@ class _StreamTime:
         try:
             await self._limit.__aexit__(*raised)
         except TimeoutError as error:
+            if asyncio.get_running_loop().time() >= self._deadline:
+                raise Refused("timeout", "the deadline of the call is over") from error
             said = "the time of this stream is over: go on where it ended"
             raise Refused("unavailable", said) from error
 

@@ -17,6 +17,7 @@ from google.protobuf.message import Message  # type: ignore[import-untyped]
 from corral.gateway.grpc.messages import write_message
 from corral.gateway.grpc.values import Unreadable
 from corral.gateway.problems import Problem, Refused
+from corral.kube.types import Obj
 from corral.v1 import errors_pb2 as pb
 
 __all__ = ["CODES", "DETAILS", "code_of", "details_of", "readable", "unreadable"]
@@ -25,6 +26,8 @@ DETAILS: Final = "grpc-status-details-bin"
 DOMAIN: Final = "corral.dev"
 _ROOM: Final = 4096
 """Bytes of details; clients take 8 KiB of headers unless they are told otherwise."""
+_SHORT: Final = ("type", "title", "status", "detail", "instance", "requestId", "hint")
+"""Members of a problem that always have room."""
 _LINE: Final = 1024
 """Characters of a message."""
 
@@ -75,10 +78,14 @@ def readable(problem: Problem) -> str:
     return _cut(problem.detail)
 
 
-def details_of(problem: Problem, *, request_id: str) -> bytes:
-    """The trailer of a failed call."""
+def details_of(problem: Problem, *, instance: str, request_id: str) -> bytes:
+    """The trailer of a failed call; ``instance`` is the path of its method."""
     status = pb.RpcStatus(code=code_of(problem).value[0], message=readable(problem))
-    _add(status, "corral.v1.Problem", _problem(problem, request_id))
+    _add(
+        status,
+        "corral.v1.Problem",
+        _problem(problem.as_object(instance=instance, request_id=request_id)),
+    )
     info = pb.ErrorInfo(reason=_reason(problem.kind), domain=DOMAIN)
     info.metadata["requestId"] = request_id
     _add(status, "google.rpc.ErrorInfo", info)
@@ -92,17 +99,15 @@ def details_of(problem: Problem, *, request_id: str) -> bytes:
     return bytes(status.SerializeToString())
 
 
-def _problem(problem: Problem, request_id: str) -> pb.Problem:
+def _problem(obj: Obj) -> pb.Problem:
     """As REST says it; the fields that are wrong stand in BadRequest."""
-    obj = problem.as_object(request_id=request_id)
-    obj.pop("errors", None)
-    obj["detail"] = _cut(problem.detail)
+    said = {**obj, "detail": _cut(obj["detail"])}
+    said.pop("errors", None)
     out = pb.Problem()
-    write_message(out, obj)
+    write_message(out, said)
     if out.ByteSize() > _ROOM * 3 // 4:
-        known = {"type", "title", "status", "detail", "requestId"}
         out = pb.Problem()
-        write_message(out, {key: value for key, value in obj.items() if key in known})
+        write_message(out, {key: said[key] for key in _SHORT if key in said})
     return out
 
 

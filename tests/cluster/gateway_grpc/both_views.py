@@ -7,7 +7,7 @@ import json
 import ssl
 import urllib.error
 import urllib.request
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -90,7 +90,7 @@ class Views:
             parsed = json.loads(content) if content.startswith((b"{", b"[")) else content
             return Reply(answer.status, parsed, {k.lower(): v for k, v in answer.headers.items()})
 
-    def events(self, path: str) -> Iterator[Obj]:
+    def events(self, path: str) -> Generator[Obj, None, None]:
         """The data of Server-Sent Events, as they come."""
         with self._opened("GET", path, None, {}) as answer:
             for line in answer:

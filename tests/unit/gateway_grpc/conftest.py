@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 
 import pytest
@@ -16,7 +15,7 @@ def compiled(repository: Path, tmp_path_factory: pytest.TempPathFactory) -> byte
     out = tmp_path_factory.mktemp("proto") / "set.binpb"
     sources = repository / "proto"
     files = [str(path) for path in sorted(sources.glob("corral/v1/*.proto"))]
-    well_known = Path(sys.modules[protoc.__name__].__file__ or "").parent / "_proto"
+    well_known = Path(protoc.__file__).parent / "_proto"
     arguments = [f"-I{sources}", f"-I{well_known}", f"--descriptor_set_out={out}"]
     assert protoc.main(["protoc", *arguments, "--include_source_info", *files]) == 0
     return out.read_bytes()

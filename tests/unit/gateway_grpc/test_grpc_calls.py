@@ -237,6 +237,7 @@ async def test_refusals_have_canonical_codes_and_details(
     assert problem.status == REFUSALS[code].code
     assert problem.type.startswith("urn:corral:problem:")
     assert problem.other_fields["requestId"].string_value == "mine-1"
+    assert problem.instance == "/corral.v1.JobService/Get"
     assert found["google.rpc.ErrorInfo"].metadata["requestId"] == "mine-1"
     if REFUSALS[code].retry_after:
         assert found["google.rpc.RetryInfo"].retry_delay.seconds == REFUSALS[code].retry_after
@@ -335,11 +336,24 @@ class Patience:
 
 
 async def test_the_callers_deadline_ends_the_work(running: Stage) -> None:
+    stub = JobServiceStub(running.channel)
+    await stub.Get(GET, metadata=BEARER)  # connected: the time below is the server's alone
     running.gateway.answers["get"] = waits = Patience()
-    error = await refused(JobServiceStub(running.channel).Get(GET, metadata=BEARER, timeout=1))
+    error = await refused(stub.Get(GET, metadata=BEARER, timeout=2))
     assert error.code() is grpc.StatusCode.DEADLINE_EXCEEDED
     async with asyncio.timeout(30):
         await waits.stopped.wait()
+
+
+async def test_the_callers_deadline_ends_a_stream(running: Stage) -> None:
+    ended = asyncio.Event()
+    running.gateway.answers["logs"] = lambda: chunks(1, then=asyncio.Event(), ended=ended)
+    stub = JobServiceStub(running.channel)
+    await stub.Get(GET, metadata=BEARER)
+    error = await refused(stub.GetLogs(LOGS, metadata=BEARER, timeout=2))
+    assert error.code() is grpc.StatusCode.DEADLINE_EXCEEDED
+    async with asyncio.timeout(30):
+        await ended.wait()
 
 
 async def test_the_gateways_own_time_ends_the_work() -> None:

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 from google.protobuf.message import Message
-from hypothesis import given, settings
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from corral.gateway.grpc.messages import read_message, write_message
@@ -125,7 +125,7 @@ def there_and_back(message: Message, obj: dict[str, Any]) -> dict[str, Any]:
 
 
 @given(JSON)
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 def test_every_json_value_survives_exactly(value: Any) -> None:
     message = Value()
     write_value(message, value)
@@ -134,7 +134,7 @@ def test_every_json_value_survives_exactly(value: Any) -> None:
 
 
 @given(st.dictionaries(NAMES, OBJECTS, max_size=5))
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 def test_any_object_survives_as_a_typed_message(obj: dict[str, Any]) -> None:
     assert there_and_back(MPIJob(), obj) == obj
     assert there_and_back(TrainingJob(), obj) == obj

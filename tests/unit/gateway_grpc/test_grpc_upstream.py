@@ -91,6 +91,7 @@ async def test_cancelling_ends_the_request_to_the_api_server(method: str) -> Non
 async def test_a_deadline_ends_the_request_to_the_api_server() -> None:
     api = Silent()
     async with serving(api) as stub, asyncio.timeout(60):
+        await stub.List(pb.ListRequest(kind="mpijobs"), metadata=BEARER)  # all are connected
         request = pb.GetRequest(kind="mpijobs", namespace="n", name="pi")
         with pytest.raises(grpc.aio.AioRpcError) as caught:
             await stub.Get(request, metadata=BEARER, timeout=2)
