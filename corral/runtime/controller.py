@@ -82,18 +82,24 @@ class Controller:
         mapper: Mapper = same_object,
         *,
         when: Callable[[Change], bool] | None = None,
+        after: Callable[[Change], float] | None = None,
     ) -> None:
         """Reconcile what the mapper makes of every change (for which ``when`` holds).
 
-        What is known from the first list has low priority: fresh changes overtake it.
+        What is known from the first list has low priority: fresh changes overtake it. ``after``
+        says for how many seconds others may yet join a change, so that one reconcile sees all.
         """
 
         def enqueue(change: Change) -> None:
             if when is not None and not when(change):
                 return
             priority = LOW_PRIORITY if change.is_initial else 0
+            wait = after(change) if after is not None else 0.0
             for key in mapper(change):
-                self.queue.add(key, priority)
+                if wait > 0:
+                    self.queue.add_after(key, wait, priority=priority)
+                else:
+                    self.queue.add(key, priority)
 
         if informer not in self.informers:
             self.informers.append(informer)

@@ -7,6 +7,7 @@ free here; creation finds out. Secrets are nobody's to list, and are not watched
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Final
 
 from corral.api.mpi import GROUP, MPIJOBS
@@ -14,6 +15,7 @@ from corral.controllers.mpijob import names
 from corral.controllers.mpijob.endings import is_finished
 from corral.controllers.mpijob.limits import MPISettings
 from corral.controllers.mpijob.podgroup import pod_groups
+from corral.controllers.mpijob.stranded import dead_nodes
 from corral.kube.resources import (
     CONFIGMAPS,
     JOBS,
@@ -122,6 +124,10 @@ class Caches:
     def controlled(self, owner: Obj) -> list[Obj]:
         """The pods that this very object controls; shared: copy before a change."""
         return self.pods.store.by_index(CONTROLLER_UID_INDEX, uid_of(owner))
+
+    def dead_nodes(self, pods: Iterable[Obj]) -> tuple[set[str], set[str]]:
+        """The nodes of deleted pods that do not answer, and those of them that do not exist."""
+        return dead_nodes(pods, self.nodes.store.get)
 
     def launcher_pods(self, job: Obj) -> list[Obj]:
         """The launcher's pods of a job, though its Job may be gone already."""

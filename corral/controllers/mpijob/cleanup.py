@@ -74,8 +74,10 @@ class Teardown:
             left = asked + self._settings.teardown_patience - self._wall()
             if await self._remove_launcher(job) and left > 0:
                 return Result(min(left, _LOOK_AGAIN))
-            if await self._remove_workers(job) and left > 0:
-                return Result(min(left, _LOOK_AGAIN))
+            if await self._remove_workers(job):
+                if left > 0:
+                    return Result(min(left, _LOOK_AGAIN))
+                await self._strike_off(job)
             await self._remove_rest(job)
         await self._release(job)
         return None
@@ -98,6 +100,22 @@ class Teardown:
         await self._delete_pods(workers)
         return bool(workers)
 
+    async def _strike_off(self, job: Obj) -> None:
+        """Workers whose node is dead would keep their names from the next job for ever."""
+        workers = self._caches.controlled(job)
+        dead, _ = self._caches.dead_nodes(workers)
+        lost = [
+            pod
+            for pod in workers
+            if pod["spec"].get("nodeName") in dead
+            and pod["metadata"].get("deletionGracePeriodSeconds")
+        ]
+        await in_batches(
+            lambda pod: self._delete(PODS, pod, grace_seconds=0),
+            lost,
+            limit=self._settings.pod_concurrency,
+        )
+
     async def _delete_pods(self, pods: list[Obj]) -> None:
         doomed = [pod for pod in pods if not is_being_deleted(pod)]
         await in_batches(
@@ -116,9 +134,11 @@ class Teardown:
                     rest.append((resource, found))
         await at_once(lambda found: self._delete(*found), rest)
 
-    async def _delete(self, resource: Resource, obj: Obj) -> None:
+    async def _delete(
+        self, resource: Resource, obj: Obj, *, grace_seconds: int | None = None
+    ) -> None:
         try:
-            await self._writer.delete(resource, obj)
+            await self._writer.delete(resource, obj, grace_seconds=grace_seconds)
         except errors.Conflict:
             logger.debug("%s has another %s by now", obj["metadata"]["name"], resource.kind)
 

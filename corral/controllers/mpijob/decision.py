@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
 
@@ -29,6 +29,10 @@ class Observation:
     """Seconds since the epoch."""
     replaced: Mapping[int, int] = field(default_factory=dict)
     """How often this process has replaced each worker."""
+    silent: Collection[str] = ()
+    """Nodes that have workers of the job and do not answer any more."""
+    gone: Collection[str] = ()
+    """Those of them that are no part of the cluster any more."""
     explained: Obj | None = None
     """The failure of the launcher that its log named a worker for."""
 
@@ -67,6 +71,8 @@ class Decision:
     """Workers to delete."""
     replace: tuple[Obj, ...] = ()
     """Dead workers to delete; they are created again when they are gone."""
+    force: tuple[Obj, ...] = ()
+    """Deleted workers whose node will never say that they have ended: to be taken off the books."""
     launcher: Launcher = Launcher.LEAVE
     expired: bool = False
     """The MPIJob itself is to be deleted."""
@@ -80,6 +86,7 @@ class Decision:
             self.create
             or self.delete
             or self.replace
+            or self.force
             or self.expired
             or self.launcher is not Launcher.LEAVE
         )

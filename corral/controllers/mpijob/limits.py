@@ -31,12 +31,19 @@ class MPISettings:
     """Pods of one job that are created or deleted at the same time."""
     progress_interval: float = 0.5
     """Between two writes for one job that only count how many pods run by now."""
-    settle_interval: float = 5.0
-    """The same while its pods begin, and between the end of the launcher's pod and that of its Job:
-    the figures are about to change again, and a condition then tells more than they do."""
+    settle_interval: float = 15.0
+    """The same while its pods begin (unless one finds no node), and between the end of the
+    launcher's pod and that of its Job: the figures are about to change again, and a condition then
+    tells more than they do."""
+    batch_interval: float = 0.25
+    """For how long pods of one job that begin, run or end as they should are waited for, to see
+    them all at once. Whatever fails or goes is seen at once."""
     replace_delay: float = 1.0
     """Before a dead worker is replaced; doubled each time it dies again."""
     replace_delay_cap: float = 300.0
+    force_after: float = 60.0
+    """How long after the end of its grace period a worker whose node does not answer is still
+    waited for; one whose node is gone is not."""
     refusal_delay: float = 0.5
     """Before what the server refused is tried again; doubled for each further refusal."""
     refusal_delay_cap: float = 60.0

@@ -23,7 +23,7 @@ from corral.controllers.mpijob.run import Tools
 from corral.controllers.mpijob.status import is_over
 from corral.controllers.mpijob.telling import Teller
 from corral.controllers.mpijob.view import is_managed_elsewhere
-from corral.controllers.podstates import is_ready
+from corral.controllers.podstates import is_ready, unschedulable_since
 from corral.controllers.statuses import StatusController
 from corral.kube.types import Obj
 from corral.runtime import (
@@ -105,7 +105,12 @@ def register(
         "mpijob", reconciler.reconcile, workers=settings.workers, timeout=settings.timeout
     )
     controller.watch(caches.jobs, when=_concerns_us)
-    controller.watch(caches.pods, mapped(index_by_job), when=_gets_on)
+    controller.watch(
+        caches.pods,
+        mapped(index_by_job),
+        when=_gets_on,
+        after=lambda change: settings.batch_interval if _is_progress(change) else 0.0,
+    )
     owner = owner_by_uid(caches.jobs)
     for informer in caches.children.values():
         controller.watch(informer, owner, when=_was_there)
@@ -126,8 +131,25 @@ def _gets_on(change: Change) -> bool:
     """Whether a change of a pod is one that a job takes notice of."""
     if change.is_initial or change.type == "deleted":
         return True
-    before = _condition_of(change.old) if change.old is not None else ("Pending", "", "", False, 0)
+    before = (
+        _condition_of(change.old)
+        if change.old is not None
+        else ("Pending", "", "", False, False, 0)
+    )
     return change.new is not None and _condition_of(change.new) != before
+
+
+def _is_progress(change: Change) -> bool:
+    """Whether a pod begins, runs or ends as it should: others of its job are about to as well."""
+    pod = change.new
+    if change.is_initial or change.old is None or pod is None or is_being_deleted(pod):
+        return False
+    return (pod.get("status") or {}).get("phase") != "Failed" and not _has_restarted(change)
+
+
+def _has_restarted(change: Change) -> bool:
+    states = [_condition_of(pod)[-1] for pod in (change.old, change.new) if pod is not None]
+    return len(set(states)) > 1
 
 
 def _condition_of(pod: Obj) -> tuple[Any, ...]:
@@ -140,5 +162,6 @@ def _condition_of(pod: Obj) -> tuple[Any, ...]:
         status.get("reason") or "",
         pod["metadata"].get("deletionTimestamp") or "",
         is_ready(pod),
+        unschedulable_since(pod) is not None,
         restarts,
     )

@@ -18,6 +18,7 @@ from corral.controllers.mpijob.limits import MPISettings
 from corral.controllers.mpijob.networkpolicy import network_policy
 from corral.controllers.mpijob.objects import config_map, service
 from corral.controllers.mpijob.podgroup import pod_group, pod_groups
+from corral.controllers.mpijob.problems import StillThere
 from corral.controllers.mpijob.settings import ObjectSettings
 from corral.controllers.mpijob.upkeep import Upkeep
 from corral.controllers.mpijob.view import JobView
@@ -36,7 +37,7 @@ from corral.kube.resources import (
     Resource,
 )
 from corral.kube.types import Obj
-from corral.runtime import ChildWriter, is_controlled_by, merge_diff, uid_of
+from corral.runtime import ChildWriter, is_being_deleted, is_controlled_by, merge_diff, uid_of
 
 __all__ = ["ResourceController"]
 
@@ -68,19 +69,22 @@ class ResourceController:
         found = self._caches.child(JOBS, view.namespace, names.launcher_name(view.name))
         return found if found is not None and is_controlled_by(found, view.obj) else None
 
-    def settings_for(self, view: JobView) -> ObjectSettings:
-        """What the objects of a job are made by; how it is launched is decided once."""
+    def settings_for(self, view: JobView, *, anew: bool = False) -> ObjectSettings:
+        """What the objects of a job are made by; how it is launched is decided once.
+
+        ``anew``: decide again, since there are no pods that it was decided for.
+        """
         settings = self._settings.objects
         if settings.remote_agent or not self._settings.agent:
             return settings
-        return launching.rsh_settings(settings) if self._by_agent(view) else settings
+        return launching.rsh_settings(settings) if self._by_agent(view, anew) else settings
 
-    def _by_agent(self, view: JobView) -> bool:
+    def _by_agent(self, view: JobView, anew: bool) -> bool:
         launcher = self.launcher_of(view)
-        if launcher is not None:
+        if launcher is not None and not anew:
             return _has_agent(launcher)
         found = self._caches.child(CONFIGMAPS, view.namespace, names.config_map_name(view.name))
-        if found is not None and is_controlled_by(found, view.obj):
+        if found is not None and is_controlled_by(found, view.obj) and not anew:
             return launching.uses_rsh(found)
         default = self._settings.agent_by_default
         return launching.needs_rsh(view, self._caches.nodes.store, default=default)
@@ -170,8 +174,12 @@ class ResourceController:
 
         await in_batches(create, indexes, limit=self._settings.pod_concurrency)
 
-    async def delete_pods(self, view: JobView, pods: Sequence[Obj]) -> None:
+    async def delete_pods(
+        self, view: JobView, pods: Sequence[Obj], *, grace_seconds: int | None = None
+    ) -> None:
         """Delete these very pods; those that are gone already are no matter.
+
+        ``grace_seconds``: how long they have to end; what the pods say if None.
 
         Raises:
             ApiError, KubeConnectionError: the first refusal.
@@ -181,7 +189,11 @@ class ResourceController:
             metadata = pod["metadata"]
             try:
                 left = await self._client.delete(
-                    PODS, metadata["name"], namespace=metadata["namespace"], uid=uid_of(pod)
+                    PODS,
+                    metadata["name"],
+                    namespace=metadata["namespace"],
+                    uid=uid_of(pod),
+                    grace_seconds=grace_seconds,
                 )
             except (errors.NotFound, errors.Conflict):
                 return  # gone, or another one has the name
@@ -200,6 +212,18 @@ class ResourceController:
             ApiError, KubeConnectionError: it was refused.
         """
         await self._upkeep.create(view, JOBS, launcher_job(view, settings))
+
+    async def drop_launcher(self, view: JobView, settings: ObjectSettings) -> None:
+        """Remove a launcher that was made for another way to reach workers: it cannot be changed.
+
+        Raises:
+            StillThere: it is going.
+        """
+        launcher = self.launcher_of(view)
+        if launcher is not None and _has_agent(launcher) != launching.uses_agent(settings):
+            if not is_being_deleted(launcher):
+                await self._writer.delete(JOBS, launcher)
+            raise StillThere(JOBS, names.launcher_name(view.name))
 
     async def suspend_launcher(self, view: JobView) -> None:
         """Have its pod taken away."""

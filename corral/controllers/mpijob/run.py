@@ -20,6 +20,7 @@ from corral.controllers.mpijob import names
 from corral.controllers.mpijob.caches import Caches
 from corral.controllers.mpijob.decision import Decision, Launcher, Observation
 from corral.controllers.mpijob.diagnosis import blamed, named_failure
+from corral.controllers.mpijob.endings import is_finished, is_suspended
 from corral.controllers.mpijob.limits import MPISettings
 from corral.controllers.mpijob.memory import Memory
 from corral.controllers.mpijob.problems import ResourceExists, StillThere
@@ -76,12 +77,16 @@ class Run:
         self._settings = tools.settings
         self._job, self._view, self._memory = job, view, memory
         self._now = tools.wall()
-        self._made: ObjectSettings = self._resources.settings_for(view)
         caches = tools.caches
         self._launcher = self._resources.launcher_of(view) or caches.last_launcher(job)
         launcher = self._launcher
         self._workers = caches.controlled(job)
         pods = caches.controlled(launcher) if launcher is not None else []
+        waits = launcher is None or (is_suspended(launcher) and not is_finished(launcher))
+        self._anew = waits and not (view.suspended or self._workers or pods)
+        """Whether it begins, for the first time or again, and nothing is left of before."""
+        self._made: ObjectSettings = self._resources.settings_for(view, anew=self._anew)
+        silent, gone = caches.dead_nodes(self._workers)
         self._seen = Observation(
             view,
             job,
@@ -90,6 +95,8 @@ class Run:
             self._workers,
             self._now,
             replaced=memory.replaced,
+            silent=silent,
+            gone=gone,
             explained=memory.explained,
         )
 
@@ -185,6 +192,9 @@ class Run:
         """Everything but the status; whether something was left for later."""
         view, resources = self._view, self._resources
         left = False
+        if self._anew and decision.objects:
+            await resources.drop_launcher(view, self._made)
+        await resources.delete_pods(view, decision.force, grace_seconds=0)
         await resources.delete_pods(view, decision.replace)
         self._count_replaced(decision)
         if decision.objects:

@@ -12,6 +12,7 @@ time; the time to live is that of the MPIJob.
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from typing import Final
 
 from corral.api.mpi import LAUNCHER, WORKER
@@ -28,8 +29,9 @@ from corral.controllers.mpijob.diagnosis import (
 from corral.controllers.mpijob.endings import ended_by, is_finished, is_suspended
 from corral.controllers.mpijob.limits import MPISettings
 from corral.controllers.mpijob.status import Draft, is_over, shortened
+from corral.controllers.mpijob.stranded import stranded
 from corral.controllers.podfailures import failed_container
-from corral.controllers.podstates import is_ready, moment
+from corral.controllers.podstates import is_ready, moment, unschedulable_since
 from corral.kube.types import Obj
 from corral.runtime.finalizers import is_being_deleted
 from corral.runtime.keys import format_time
@@ -45,7 +47,11 @@ _FINISHED: Final = ("Succeeded", "Failed")
 
 def decide(seen: Observation, settings: MPISettings) -> Decision:
     """What to do about a valid job now."""
-    return _Step(seen, settings).decide()
+    decision = _Step(seen, settings).decide()
+    force, again = stranded(seen, settings)
+    if again:
+        again = min(again, decision.requeue_after or again)
+    return replace(decision, force=force, requeue_after=again or decision.requeue_after)
 
 
 def _phase(pod: Obj) -> str:
@@ -188,7 +194,7 @@ class _Step:
         trouble = self._trouble()
         trouble = trouble if self._blame(trouble) else None
         self._count()
-        replace, again = self._dead()
+        dead, again = self._dead()
         ended = self._launcher_ended()
         if self._all_run():
             self.draft.running()
@@ -198,16 +204,16 @@ class _Step:
             action = Launcher.CREATE if launcher is None else Launcher.RESUME
         return Decision(
             self.draft.status,
-            status_first=bool(replace),
+            status_first=bool(dead),
             trouble=trouble,
             objects=True,
             pod_group=True,
             running=running,
             complete=len(running) == self.view.workers and not ended,
-            settles=ended or not self.draft.ran,
+            settles=ended or (not self.draft.ran and not self._is_stuck()),
             create=tuple(i for i in range(self.view.workers) if i not in self.wanted),
             delete=tuple(pod for pod in self.surplus if not is_being_deleted(pod)),
-            replace=replace,
+            replace=dead,
             launcher=action,
             requeue_after=again,
         )
@@ -223,6 +229,11 @@ class _Step:
         """Whether no pod of the launcher is left; its Job will soon say what comes of that."""
         pods = self.seen.launcher_pods
         return bool(pods) and all(_phase(pod) in _FINISHED for pod in pods)
+
+    def _is_stuck(self) -> bool:
+        """Whether a pod finds no node: then what runs already is worth telling."""
+        pods = (*self.wanted.values(), *self.seen.launcher_pods)
+        return any(unschedulable_since(pod) is not None for pod in pods)
 
     def _all_run(self) -> bool:
         launchers = [pod for pod in self.seen.launcher_pods if _phase(pod) == "Running"]

@@ -6,9 +6,11 @@ which policy is in force, its quotas and the cluster's priority classes what the
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable, Iterable
 from copy import deepcopy
 from typing import Protocol
+from weakref import WeakValueDictionary
 
 from corral.api.mpi import MPIJOBS, MPIJob
 from corral.api.mpi_spec import INTEL_SPELLINGS
@@ -144,14 +146,18 @@ class ClientContexts:
         self._client, self._clock = client, clock
         self._gang_scheduler, self._keep = gang_scheduler, keep
         self._kept: dict[str, tuple[float, Context]] = {}
+        self._locks: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
+        """By namespace: of many who ask at the same time one goes, and the others wait for it."""
 
     async def context(self, namespace: str) -> Context:
         """Raises: ApiError: the namespace cannot be read."""
-        now = self._clock()
-        self._kept = {k: v for k, v in self._kept.items() if v[0] > now}
-        if namespace not in self._kept:
-            self._kept[namespace] = (now + self._keep, await self._ask(namespace))
-        return self._kept[namespace][1]
+        lock = self._locks.setdefault(namespace, asyncio.Lock())
+        async with lock:
+            now = self._clock()
+            self._kept = {k: v for k, v in self._kept.items() if v[0] > now}
+            if namespace not in self._kept:
+                self._kept[namespace] = (now + self._keep, await self._ask(namespace))
+            return self._kept[namespace][1]
 
     async def _ask(self, namespace: str) -> Context:
         return context_of(

@@ -28,6 +28,7 @@ class Operator(OperatorThread):
             objects=ObjectSettings(**objects),
             progress_interval=0.05,
             settle_interval=0.5,
+            batch_interval=0.05,
             replace_delay=0.1,
             refusal_delay=0.1,
             refusal_delay_cap=0.5,

@@ -202,6 +202,40 @@ async def test_changes_reach_the_queue_and_fresh_ones_first() -> None:
 
 
 @virtual
+async def test_changes_that_others_may_join() -> None:
+    async with fake_cluster() as (cluster, client):
+        informer = Informer(client, SCOPE, clock=now)
+        seen: list[tuple[str, float]] = []
+
+        async def reconcile(key: str) -> None:
+            seen.append((key, now()))
+
+        controller = Controller("test", reconcile, clock=now)
+        controller.watch(
+            informer,
+            lambda _: ["ns/all"],
+            after=lambda change: 0.0 if change.key == "ns/urgent" else 5.0,
+        )
+        tasks = [asyncio.create_task(informer.run()), asyncio.create_task(controller.run())]
+        await controller.wait_synced()
+        await until(lambda: cluster.watchers)
+        began = now()
+        for name in ("a", "b", "c"):
+            cluster.put(obj(name))
+            await asyncio.sleep(1)
+        assert seen == []
+        await until(lambda: seen)
+        assert len(seen) == 1 and 5 <= seen[0][1] - began < 7
+        cluster.put(obj("urgent"))
+        await until(lambda: len(seen) == 2)
+        assert seen[1][1] - seen[0][1] < 3
+        controller.stop()
+        for task in tasks:
+            task.cancel()
+        await asyncio.wait(tasks)
+
+
+@virtual
 async def test_an_informer_that_never_syncs() -> None:
     async with fake_cluster() as (_, client):
         controller = Controller("test", Calls(), clock=now)

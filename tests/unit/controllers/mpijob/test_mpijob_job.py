@@ -194,15 +194,29 @@ async def test_a_job_that_begins_is_not_counted_at_every_step() -> None:
     desk.become("Running", "foo-worker-0")
     result = await desk.look(after=60)
     assert desk.api.requests == []
-    assert result is not None and result.requeue_after == pytest.approx(5)
+    assert result is not None and result.requeue_after == pytest.approx(15)
     desk.become("Running", "foo-worker-1")
-    result = await desk.look(after=3)
+    result = await desk.look(after=9)
     assert desk.api.requests == []
-    assert result is not None and result.requeue_after == pytest.approx(2)
-    await desk.look(after=2)  # it does not go on: what there is is told
+    assert result is not None and result.requeue_after == pytest.approx(6)
+    await desk.look(after=6)  # it does not go on: what there is is told
     assert desk.api.verbs() == ["patch", "patch"]
     assert desk.status()["replicaStatuses"]["Worker"] == {"active": 2}
     assert hosts(desk) == 2
+
+
+async def test_what_runs_is_told_while_others_find_no_node() -> None:
+    desk = Desk()
+    await desk.look()
+    desk.become("Running", "foo-worker-0")
+    await desk.look(after=60)
+    assert desk.api.requests == []
+    stuck = {"type": "PodScheduled", "status": "False", "reason": "Unschedulable"}
+    stuck["lastTransitionTime"] = stamp()
+    desk.change(PODS, "foo-worker-1", {"status": {"conditions": [stuck]}})
+    await desk.look(after=1)
+    assert desk.status()["replicaStatuses"]["Worker"] == {"active": 1}
+    assert hosts(desk) == 1
 
 
 async def test_all_hosts_are_told_before_the_launcher_begins() -> None:
@@ -252,7 +266,7 @@ async def test_the_end_of_a_launcher_is_told_with_what_comes_of_it() -> None:
     desk.become("Pending", "foo-worker-0")
     result = await desk.look(after=60)
     assert desk.api.requests == []
-    assert result is not None and result.requeue_after == pytest.approx(5)
+    assert result is not None and result.requeue_after == pytest.approx(15)
     done = {"conditions": [over("Complete")], "completionTime": stamp(9)}
     desk.change(JOBS, "foo-launcher", {"status": done})
     await desk.look(after=1)
@@ -265,7 +279,7 @@ async def test_a_verdict_that_does_not_come_is_not_waited_for() -> None:
     await desk.run()
     desk.become("Succeeded", "foo-launcher-x")
     await desk.look(after=60)
-    await desk.look(after=5)
+    await desk.look(after=15)
     assert desk.api.requests == [("patch", "MPIJob", "foo")]
     assert desk.status()["replicaStatuses"]["Launcher"] == {}
     assert await desk.look(after=1) == Result(300.0)
@@ -544,6 +558,24 @@ async def test_who_is_woken_by_what() -> None:
     assert SECRETS not in {informer.scope.resource for informer in controller.informers}
 
 
+def test_which_changes_of_pods_are_waited_for() -> None:
+    from corral.controllers.mpijob.reconciler import _is_progress
+
+    waiting = {"metadata": {"name": "a"}, "status": {"phase": "Pending"}}
+    running = {**waiting, "status": {"phase": "Running"}}
+    again = {**waiting, "status": {"phase": "Running", "containerStatuses": [{"restartCount": 1}]}}
+    done = {**waiting, "status": {"phase": "Succeeded"}}
+    failed = {**waiting, "status": {"phase": "Failed"}}
+    going = {**running, "metadata": {"name": "a", "deletionTimestamp": stamp()}}
+    assert _is_progress(Change("updated", waiting, running))
+    assert _is_progress(Change("updated", running, done))
+    assert not _is_progress(Change("updated", running, failed))
+    assert not _is_progress(Change("updated", running, again))
+    assert not _is_progress(Change("updated", running, going))
+    assert not _is_progress(Change("deleted", running, None))
+    assert not _is_progress(Change("added", None, running))
+
+
 def test_which_changes_of_pods_matter() -> None:
     from corral.controllers.mpijob.reconciler import _gets_on
 
@@ -555,3 +587,151 @@ def test_which_changes_of_pods_matter() -> None:
     assert not _gets_on(Change("updated", waiting, placed))
     assert _gets_on(Change("updated", waiting, running))
     assert _gets_on(Change("deleted", running, None))
+
+
+# --- dead nodes ----------------------------------------------------------------------------------
+
+
+def node(name: str = "n1", *, ready: bool = True, **labels: str) -> Obj:
+    known = {"type": "Ready", "status": "True" if ready else "Unknown"}
+    return {"metadata": {"name": name, "labels": labels}, "status": {"conditions": [known]}}
+
+
+def join(desk: Desk, found: Obj) -> None:
+    """A node is in the cluster, as it is."""
+    metadata = {**found["metadata"], "namespace": ""}  # the fake has no objects without one
+    desk.api.put(NODES, {**found, "metadata": metadata})
+    del desk.api.objects[NODES]["", metadata["name"]]["metadata"]["namespace"]
+
+
+def strand(desk: Desk, name: str, *, grace: int = 30) -> None:
+    """The pod is being deleted, and its node says nothing."""
+    going = {"deletionTimestamp": stamp(grace), "deletionGracePeriodSeconds": grace}
+    desk.change(PODS, name, {"metadata": going, "spec": {"nodeName": "n1"}})
+
+
+async def begun(nodes: list[Obj]) -> Desk:
+    desk = Desk()
+    await desk.run()
+    for found in nodes:
+        join(desk, found)
+    return desk
+
+
+@pytest.mark.parametrize(
+    ("nodes", "waits"),
+    [([], 30.0), ([node(ready=False)], 90.0)],
+    ids=["gone", "silent"],
+)
+async def test_a_worker_on_a_dead_node_is_replaced(nodes: list[Obj], waits: float) -> None:
+    desk = await begun(nodes)
+    strand(desk, "foo-worker-1")
+    desk.now = START
+    result = await desk.look(after=waits - 10)
+    assert ("delete", "Pod", "foo-worker-1") not in desk.api.requests
+    assert result is not None and 0 < result.requeue_after <= 10
+    await desk.look(after=11)
+    assert ("delete", "Pod", "foo-worker-1") in desk.api.requests
+    await desk.look(after=1)
+    assert ("create", "Pod", "foo-worker-1") in desk.api.requests
+
+
+async def test_a_node_that_answers_is_left_its_time() -> None:
+    desk = await begun([node()])
+    strand(desk, "foo-worker-1")
+    result = await desk.look(after=1000)
+    assert ("delete", "Pod", "foo-worker-1") not in desk.api.requests
+    assert result is not None and result.requeue_after <= 60
+
+
+async def test_force_is_not_used_twice() -> None:
+    """Somebody else holds the pod."""
+    desk = await begun([])
+    strand(desk, "foo-worker-1", grace=0)
+    await desk.look(after=1000)
+    assert ("delete", "Pod", "foo-worker-1") not in desk.api.requests
+
+
+async def test_a_suspended_job_is_rid_of_dead_workers() -> None:
+    desk = await begun([node(ready=False)])
+    suspended = {"spec": {"runPolicy": {"suspend": True}}, "metadata": {"generation": 2}}
+    desk.change(MPIJOBS, "foo", suspended)
+    strand(desk, "foo-worker-0")
+    strand(desk, "foo-worker-1")
+    await desk.look(after=1000)
+    deleted = [name for verb, _, name in desk.api.requests if verb == "delete"]
+    assert sorted(deleted) == ["foo-worker-0", "foo-worker-1"]
+
+
+async def test_teardown_leaves_no_names_behind() -> None:
+    desk = await begun([node(ready=False)])
+    going = {"deletionTimestamp": stamp(1), "finalizers": ["corral.dev/mpijob-cleanup"]}
+    desk.change(MPIJOBS, "foo", {"metadata": going})
+    for name in ("foo-worker-0", "foo-worker-1"):
+        strand(desk, name)
+    desk.now = START
+    for _ in range(3):
+        await desk.look(after=2)
+    assert {name for verb, _, name in desk.api.requests if verb == "delete"} == set()
+    await desk.look(after=60)
+    assert not [name for _, name in desk.api.objects[PODS] if "worker" in name]
+    assert not desk.job()["metadata"]["finalizers"]
+
+
+# --- how it is launched, decided again -----------------------------------------------------------
+
+
+AGENTS = {"corral.dev/runtime": "process"}
+
+
+def by_agent(desk: Desk) -> tuple[bool, bool]:
+    """Whether launcher and ConfigMap are made for our agent."""
+    volumes = desk.child(JOBS, "foo-launcher")["spec"]["template"]["spec"]["volumes"]
+    keys = [item["key"] for v in volumes for item in v.get("configMap", {}).get("items", ())]
+    return "rsh" in keys, "rsh" in desk.child(CONFIGMAPS, "foo-config")["data"]
+
+
+async def suspended_on(*nodes: Obj, **settings: Any) -> Desk:
+    desk = Desk({"run|suspend": True}, **settings)
+    for found in nodes:
+        join(desk, found)
+    await desk.look()
+    return desk
+
+
+async def resume(desk: Desk) -> None:
+    desk.change(
+        MPIJOBS, "foo", {"spec": {"runPolicy": {"suspend": False}}, "metadata": {"generation": 2}}
+    )
+    for _ in range(3):
+        await desk.look(after=1)
+
+
+@pytest.mark.parametrize("agent", [True, False])
+async def test_a_job_that_never_ran_is_launched_as_its_nodes_are_by_then(agent: bool) -> None:
+    desk = await suspended_on(node(**({} if agent else AGENTS)))
+    assert by_agent(desk) == (not agent, not agent)
+    join(desk, node(**(AGENTS if agent else {})))
+    await desk.look(after=400)
+    assert by_agent(desk) == (not agent, not agent)  # not before it is resumed
+    await resume(desk)
+    assert by_agent(desk) == (agent, agent)
+    assert not desk.child(JOBS, "foo-launcher")["spec"].get("suspend")
+    waits = desk.child(PODS, "foo-worker-0")["spec"]["containers"][0]["command"]
+    assert (waits == ["sleep", "infinity"]) == agent
+
+
+async def test_a_launcher_that_is_right_is_kept() -> None:
+    desk = await suspended_on(node(**AGENTS))
+    before = desk.child(JOBS, "foo-launcher")["metadata"]["uid"]
+    await resume(desk)
+    assert desk.child(JOBS, "foo-launcher")["metadata"]["uid"] == before
+
+
+async def test_pods_keep_what_they_were_made_for() -> None:
+    desk = Desk()
+    join(desk, node())
+    await desk.run()
+    join(desk, node(**AGENTS))
+    await desk.look(after=400)
+    assert by_agent(desk) == (False, False)

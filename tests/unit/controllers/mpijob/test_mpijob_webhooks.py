@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import base64
 from collections.abc import AsyncIterator
 from copy import deepcopy
@@ -209,6 +210,7 @@ class FakeCluster:
 
     async def get(self, resource: Resource, name: str) -> Obj:
         self.requests += 1
+        await asyncio.sleep(0)  # others have their turn
         return {"metadata": {"name": name, "labels": {"corral.dev/policy": "restricted"}}}
 
     async def list(self, resource: Resource, namespace: str | None) -> AsyncIterator[Obj]:
@@ -218,6 +220,14 @@ class FakeCluster:
             raise Forbidden("no")
         for obj in found:
             yield obj
+
+
+async def test_many_who_ask_at_once_have_one_answer() -> None:
+    cluster = FakeCluster({"resourcequotas": [], "priorityclasses": []})
+    contexts = ClientContexts(cluster, clock=lambda: 0.0)  # type: ignore[arg-type]
+    first, *others = await asyncio.gather(*(contexts.context("a") for _ in range(9)))
+    assert cluster.requests == 3
+    assert all(found is first for found in others)
 
 
 async def test_contexts_are_kept_for_a_while() -> None:
