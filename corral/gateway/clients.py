@@ -7,6 +7,7 @@ No client has any credential but the token it was made for.
 
 from __future__ import annotations
 
+import asyncio
 import time
 from collections import OrderedDict
 from collections.abc import AsyncIterator, Callable
@@ -84,6 +85,8 @@ class ClientPool:
         self._leases: OrderedDict[str, Lease] = OrderedDict()
         """By `Caller.key`, the most recently used last."""
         self._closed = False
+        self._sweeper: asyncio.Task[None] | None = None
+        """Runs while there are clients; `close` ends it."""
 
     def __len__(self) -> int:
         return len(self._leases)
@@ -113,8 +116,16 @@ class ClientPool:
             found = self._leases[caller.key] = self._made(caller)
         found.used = self._clock()
         self._leases.move_to_end(caller.key)
+        if self._sweeper is None or self._sweeper.done():
+            self._sweeper = asyncio.create_task(self._sweep())
         await self._make_room(keep=found)
         return found
+
+    async def _sweep(self) -> None:
+        """Close clients that became idle while nobody asked for anything."""
+        while self._leases:
+            await asyncio.sleep(self._idle)
+            await self.close_idle()
 
     def _made(self, caller: Caller) -> Lease:
         if len(self._leases) >= self._size and all(x.holders for x in self._leases.values()):
@@ -147,6 +158,9 @@ class ClientPool:
     async def close(self) -> None:
         """Close all of them, for good; what is under way fails."""
         self._closed = True
+        if self._sweeper is not None:
+            self._sweeper.cancel()
+            await asyncio.gather(self._sweeper, return_exceptions=True)
         leaving = list(self._leases.values())
         self._leases.clear()
         for lease in leaving:

@@ -150,7 +150,11 @@ _start = _wait(
 _WAITS: Final[dict[str, Callable[[PodState], Cause]]] = {
     "ImagePullBackOff": _image,
     "ErrImagePull": _image,
-    "ErrImageNeverPull": _image,
+    "ErrImageNeverPull": _wait(
+        "cannot get its image",
+        "nodes that run processes know only the images of their map: use one of those, or add this "
+        "one to the map (docs/node.md)",
+    ),
     "ImageInspectError": _image,
     "RegistryUnavailable": _image,
     "InvalidImageName": _wait("has an image name that is none", "correct the image of the job"),

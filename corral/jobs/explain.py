@@ -18,6 +18,7 @@ from corral.jobs.phases import condition, is_true, section, status_of, text
 from corral.jobs.podstates import PodState
 from corral.jobs.summary import Diagnosis, diagnosis_of, summarized_progress, wants_suspension
 from corral.jobs.times import parse_time
+from corral.jobs.wording import listed, plural, role_words, span
 from corral.kube.types import Obj
 
 __all__ = ["Explanation", "explained"]
@@ -154,7 +155,7 @@ def _end(account: _Account) -> None:
 
 def _diagnosed(account: _Account, found: Diagnosis) -> None:
     cause = ending(found.reason, found.exit_code, found.signal, message=found.message)
-    who = _role_words(found.role, found.index)
+    who = role_words(found.role, found.index)
     where = f" on node {found.node}" if found.node else ""
     pod = f" (pod {found.pod})" if found.pod and found.pod != who else ""
     account.tell(f"failed: {who} {cause.short}", f"{who}{pod}{where} {cause.detail}", *cause.hints)
@@ -210,7 +211,7 @@ def _attention(account: _Account) -> None:
         account.tell("waits for the operator, which is not running", _AWAY, _START_OPERATOR)
     elif age is not None and age >= _UNSEEN_SECONDS:
         what = "its last change" if status_of(seen.job) else "it"
-        reason = f"no controller has looked at {what} in {_span(age)}"
+        reason = f"no controller has looked at {what} in {span(age)}"
         account.tell("waits for its controller", reason, _START_OPERATOR)
     elif not status_of(seen.job):
         account.tell("was just created", "its controller has yet to look at it")
@@ -265,9 +266,9 @@ def _pods(account: _Account) -> None:
         who = _pod_name(pods[0]) if len(pods) == 1 else f"{len(pods)} pods"
         verb = "has a pod that" if cause.severity == 3 else ""
         headline = cause.short if not verb and len(pods) == len(account.seen.pods) else ""
-        headline = headline or f"waits: {who} {_plural(cause.short, len(pods))}"
-        names = _listed([pod.name for pod in pods])
-        account.tell(headline, f"{names} {_plural(detail, len(pods))}", *cause.hints)
+        headline = headline or f"waits: {who} {plural(cause.short, len(pods))}"
+        names = listed([pod.name for pod in pods])
+        account.tell(headline, f"{names} {plural(detail, len(pods))}", *cause.hints)
 
 
 _REFUSED: Final = ("FailedCreate", "QuotaExceeded", "MPIJobFailed", "ErrResourceExists")
@@ -325,13 +326,13 @@ def _restart_delay(account: _Account) -> None:
     if seen.kind.phase(seen.job) == "Restarting" or (found and found.exit_code is not None):
         if found is not None:
             cause = ending(found.reason, found.exit_code, found.signal, message=found.message)
-            who = _role_words(found.role, found.index)
+            who = role_words(found.role, found.index)
             account.reasons.append(f"{who} ({found.pod}) {cause.detail}")
             account.hints += cause.hints
         after = parse_time(status_of(seen.job).get("nextAttemptTime"))
         if after is not None and seen.now is not None and after > seen.now:
             seconds = (after - seen.now).total_seconds()
-            account.tell("waits before it is restarted", f"the next attempt is in {_span(seconds)}")
+            account.tell("waits before it is restarted", f"the next attempt is in {span(seconds)}")
         elif seen.kind.phase(seen.job) == "Restarting":
             account.tell("is being restarted after a failure")
 
@@ -358,7 +359,8 @@ def _standing(account: _Account) -> None:
     }
     if kind.pod_selector is None and phase == "Pending":
         words = {"Pending": "waits for its controller"}
-    account.tell(words.get(phase, f"is {phase.lower()}"), said)
+    told = bool(account.headline)
+    account.tell(words.get(phase, f"is {phase.lower()}"), "" if told else said)
 
 
 # --- words ---------------------------------------------------------------------------------------
@@ -373,34 +375,9 @@ def _name(obj: Obj) -> str:
 
 
 def _pod_name(pod: PodState) -> str:
-    return _role_words(pod.role.name, pod.role.index)
-
-
-def _role_words(role: str, index: int | None) -> str:
-    return f"{role} {index}" if index is not None else f"its {role}"
+    return role_words(pod.role.name, pod.role.index)
 
 
 def _line(pod: PodState, cause: Cause) -> str:
     where = f" on node {pod.node}" if pod.node else ""
     return f"{pod.name}{where} {cause.detail}"
-
-
-def _listed(names: list[str]) -> str:
-    shown = ", ".join(names[:4])
-    return f"{shown} and {len(names) - 4} more" if len(names) > 4 else shown
-
-
-_VERBS: Final = {"waits": "wait", "has": "have", "is": "are", "was": "were", "fails": "fail"}
-
-
-def _plural(sentence: str, count: int) -> str:
-    """``waits for a node`` → ``wait for a node``."""
-    verb, _, rest = sentence.partition(" ")
-    return sentence if count == 1 else f"{_VERBS.get(verb, verb)} {rest}"
-
-
-def _span(seconds: float) -> str:
-    for size, word in ((86400, "d"), (3600, "h"), (60, "min")):
-        if seconds >= 2 * size:
-            return f"{int(seconds // size)} {word}"
-    return f"{int(seconds)} s"

@@ -1,4 +1,4 @@
-"""A cluster with one node, TrainingJobs that really run, and MPIJobs that nobody looks after."""
+"""A cluster with one node, and operators where a case asks for them."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from corral.api import all_crds
 from corral.jobs import Jobs
 from corral.kube import KubeClient
 from tests.backends import Backend, Node, add_node, own_backend
+from tests.cluster.mpijob.mpi_operating import Operator as MpiOperator
 from tests.cluster.objects import Objects
 from tests.cluster.operators import install
 from tests.cluster.trainingjob.operating import Operator
@@ -40,6 +41,13 @@ def node(backend: Backend) -> Iterator[Node]:
 def operator(kubeconfig: str, node: Node) -> Iterator[Operator]:
     """Looks after TrainingJobs only."""
     operator = Operator(kubeconfig).start()
+    yield operator
+    operator.kill()
+
+
+@pytest.fixture(scope="module")
+def mpi_operator(kubeconfig: str, node: Node) -> Iterator[MpiOperator]:
+    operator = MpiOperator(kubeconfig).start()
     yield operator
     operator.kill()
 

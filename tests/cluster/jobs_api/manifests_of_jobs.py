@@ -23,10 +23,10 @@ def training(name: str, script: str = "true", **spec: Any) -> Obj:
     }
 
 
-def mpi(name: str, *, workers: int = 1, **labels: str) -> Obj:
-    """An MPIJob."""
-    container = {"name": "mpi", "image": "mpi:1", "command": ["true"]}
-    template = {"spec": {"containers": [container]}}
+def mpi(name: str, *, workers: int = 1, script: str = "true", **labels: str) -> Obj:
+    """An MPIJob whose launcher and workers run a shell script."""
+    container = {"name": "mpi", "image": "busybox", "command": ["sh", "-c", script]}
+    template = {"spec": {"containers": [container], "terminationGracePeriodSeconds": 2}}
     specs = {
         "Launcher": {"template": template},
         "Worker": {"replicas": workers, "template": template},

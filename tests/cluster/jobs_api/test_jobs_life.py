@@ -167,6 +167,14 @@ async def test_what_jobs_wait_for(jobs: Jobs, namespace: str, operator: Operator
     assert any("0/1 nodes are available" in reason for reason in found.reasons), found
     assert any("ask for less cpu" in hint for hint in found.hints), found
 
+    await jobs.create(KIND, namespace, training("odd", image="nobody/knows:1"))
+    await jobs.wait(
+        KIND, namespace, "odd", lambda obj: "ErrImage" in str(obj.get("status")), timeout=SECONDS
+    )
+    found = await jobs.explain(KIND, namespace, "odd")
+    assert found.headline == "TrainingJob odd cannot get its image."
+    assert any("nobody/knows:1" in reason for reason in found.reasons), found
+
     broken = training("broken")
     broken["spec"]["env"] = [
         {"name": "A", "valueFrom": {"configMapKeyRef": {"name": "absent", "key": "a"}}}

@@ -90,6 +90,26 @@ async def test_clients_are_closed_when_idle_and_not_while_held() -> None:
     clock.now = 30.0
     await clients.close_idle()
     assert len(clients) == 0 and closed(held)
+    await clients.close()
+
+
+async def test_idle_clients_are_closed_though_nobody_comes() -> None:
+    clients = ClientPool(ACCESS, size=2, idle_seconds=0.01)
+    async with clients.lease(Caller("a")) as lease:
+        pass
+    async with asyncio.timeout(30):
+        await until_empty(clients)
+    assert closed(lease)
+    async with clients.lease(Caller("a")) as another:
+        assert another is not lease
+    await clients.close()
+
+
+async def until_empty(clients: ClientPool) -> None:
+    while True:
+        if not len(clients):
+            return
+        await asyncio.sleep(0.01)
 
 
 async def test_beyond_the_bound_the_oldest_makes_room() -> None:

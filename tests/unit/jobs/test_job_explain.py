@@ -117,6 +117,11 @@ CASES: dict[str, tuple[Case, str, str, str]] = {
     "image": (
         Case(NEW, [pod("pi-worker-0", "Pending", container=waiting("ImagePullBackOff", "gone"))]),
         "MPIJob pi cannot get its image.", "(ImagePullBackOff): gone", "imagePullSecrets"),
+    "image on a node of processes": (
+        Case(NEW, [pod(f"pi-worker-{i}", "Pending", container=waiting("ErrImageNeverPull", "no"))
+                   for i in (0, 1)]),
+        "MPIJob pi cannot get its image.",
+        "pi-worker-0, pi-worker-1 cannot get their image (ErrImageNeverPull): no", "docs/node.md"),
     "missing config": (
         Case(NEW, [pod("pi-worker-0", "Pending", container=waiting(
             "CreateContainerConfigError", 'configmap "x" not found'))]),
