@@ -275,6 +275,36 @@ def test_kinds_that_are_unknown_or_not_installed(admin: Views, namespace: str) -
     assert admin.refused(admin.any.Get, request).code() is grpc.StatusCode.NOT_FOUND
 
 
+def test_restarts_are_done_and_refused_alike(place: Place, admin: Views) -> None:
+    place.made("runs"), place.made("again")
+    rest = admin.rest("POST", f"{place.path}/runs/restart")
+    assert rest.status == 409, rest.body
+    for error in place.both_refused("Restart", name="runs"):
+        assert error.code() is grpc.StatusCode.FAILED_PRECONDITION
+        assert as_rest(error) == (409, without(rest.body, "requestId", "instance"))
+    old = admin.rest("GET", f"{place.path}/runs").body
+    rest = admin.rest("POST", f"{place.path}/again/restart?force=true")
+    answer = admin.ask(
+        admin.mpi.RestartMPIJob,
+        mpi.RestartMPIJobRequest(namespace=place.namespace, name="runs", force=True),
+    )
+    new = plain(answer.object)
+    assert new["metadata"]["uid"] != old["metadata"]["uid"]
+    assert new["spec"] == rest.body["spec"] == old["spec"]
+
+
+def test_what_a_kind_cannot_do_is_refused(admin: Views, namespace: str) -> None:
+    where: Obj = {"kind": "checkpoints", "namespace": namespace, "name": "c"}
+    for call, request in (
+        (admin.any.Suspend, pb.SuspendRequest(**where)),
+        (admin.any.Scale, pb.ScaleRequest(**where)),
+        (admin.any.Restart, pb.RestartRequest(**where)),
+        (admin.any.GetLogs, pb.GetLogsRequest(**where)),
+    ):
+        error = admin.refused(call, request)
+        assert error.code() in (grpc.StatusCode.UNIMPLEMENTED, grpc.StatusCode.NOT_FOUND)
+
+
 # --- rights --------------------------------------------------------------------------------------
 
 

@@ -501,7 +501,7 @@ async def _slow_reader(running: Stage) -> None:
     assert first.data.startswith(b"00000000")
     for _ in range(300):  # the server has all the time it wants
         await stub.Get(GET, metadata=BEARER)
-    assert len(made) * size < 32 << 20, "more than any window of the transport was made"
+    assert len(made) * size < 16 << 20, "more than any window of the transport was made"
     rest = [int(answer.data[:8]) for answer in await to_its_end(call)]
     assert rest == list(range(1, count))
 
