@@ -100,11 +100,15 @@ def _of_surroundings(err: BaseException) -> Trouble | None:
 
 def _of_connection(text: str, *, hint: str = "") -> Trouble:
     lower = text.lower()
-    if "expired" in lower:
+    if any(
+        words in lower for words in ("connect call failed", "connection refused", "getaddrinfo")
+    ):
+        hint = f"is it running? {_START}"
+    elif "expired" in lower:
         hint = "its certificate has expired: renew the kubeconfig's (`corral up` makes a new one)"
     elif "certificate" in lower or "ssl" in lower or "tls" in lower:
         hint = "the kubeconfig is of another cluster, or an old one: choose one with --kubeconfig"
-    elif not hint or "cannot connect" in lower or "connect call failed" in lower:
+    elif not hint:
         hint = f"is it running? {_START}"
     return Trouble(text, code=UNREACHABLE, hint=hint)
 
@@ -119,6 +123,9 @@ def _of_jobs(err: BaseException) -> Trouble | None:
         code = USAGE
     elif isinstance(err, errors.NeverHappens):
         code = FAILED
+    unknown = re.search(r"\.(\S+): field not declared in schema", err.message)
+    if unknown:
+        return Trouble(f"there is no field {unknown[1]}", code=INVALID, hint=_HINTS[INVALID])
     if isinstance(err, errors.Unavailable):
         return _of_connection(err.message, hint=err.hint)
     hint = err.hint or (_not_found_hint(err.message) if code == NOT_FOUND else "")

@@ -53,6 +53,8 @@ class RunOptions:
     mpi: str = ""
     """Implementation of MPI; empty: the kind's default."""
     queue: str = ""
+    restarts: int = 0
+    """Failures that are answered with a restart; a mistake in a script is told at once."""
     labels: Mapping[str, str] = field(default_factory=dict)
 
     @property
@@ -85,6 +87,7 @@ def trainingjob(options: RunOptions) -> Obj:
     spec: Obj = {
         "framework": options.framework,
         "replicas": options.replicas,
+        "runPolicy": {"backoffLimit": options.restarts},
         "template": pod_template(options, "trainer", options.command),
     }
     if options.queue:
@@ -105,7 +108,7 @@ def mpijob(options: RunOptions) -> Obj:
     worker = pod_template(options, "worker", ())
     spec: Obj = {
         "slotsPerWorker": options.slots,
-        "runPolicy": {"cleanPodPolicy": "Running"},
+        "runPolicy": {"cleanPodPolicy": "Running", "backoffLimit": options.restarts},
         "launcherCreationPolicy": "WaitForWorkersReady",
         "mpiReplicaSpecs": {
             "Launcher": {"replicas": 1, "template": launcher},

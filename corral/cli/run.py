@@ -55,6 +55,7 @@ async def run(
     slots: Annotated[int, typer.Option(min=1, help="Processes of each worker of an MPIJob.")] = 1,
     mpi: Annotated[str, typer.Option(help="OpenMPI, MPICH or Intel.")] = "",
     queue: Annotated[str, typer.Option(help="Queue to wait in.")] = "",
+    restarts: Annotated[int, typer.Option(min=0, help="Failures to answer with a restart.")] = 0,
     label: Annotated[list[str] | None, typer.Option(help="NAME=value for the job.")] = None,
     folder: Annotated[Path, typer.Option("--dir", help="Folder with the code.")] = Path(),
     code: Annotated[
@@ -90,6 +91,7 @@ async def run(
         slots=slots,
         mpi=_implementation(mpi),
         queue=queue,
+        restarts=restarts,
         labels=parse_env(label or [], {}),
     )
     source = _folder(folder, command) if code else None

@@ -18,13 +18,13 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from corral.cli.errors import INTERRUPTED, USAGE, Trouble, trouble_of
+from corral.cli.errors import FORBIDDEN, INTERRUPTED, UNREACHABLE, USAGE, Trouble, trouble_of
 from corral.cli.output import complain
 from corral.kube.types import Obj
 
 if TYPE_CHECKING:
     from corral.cli.api import JobApi
-    from corral.kube import KubeClient
+    from corral.kube import ClusterConfig, KubeClient
     from corral.sdk.shipping import Shipped
 
 __all__ = ["Session", "Target", "connected", "opened"]
@@ -135,7 +135,13 @@ def connected(command: AsyncCommand) -> Callable[..., None]:
 
 async def _with_session(command: AsyncCommand, target: Target, values: dict[str, Any]) -> None:
     async with opened(target) as session:
-        await command(session, **values)
+        try:
+            await command(session, **values)
+        except Exception as err:
+            trouble = trouble_of(_first(err))
+            if trouble is not None and trouble.code == UNREACHABLE and session.client is not None:
+                check_certificate(session.client.config)
+            raise
 
 
 def perform(work: Coroutine[Any, Any, None]) -> None:
@@ -168,6 +174,28 @@ def _first(err: BaseException) -> BaseException:
     while isinstance(err, BaseExceptionGroup):
         err = err.exceptions[0]
     return err
+
+
+def check_certificate(config: ClusterConfig) -> None:
+    """A server that refuses a certificate only hangs up: look why.
+
+    Raises:
+        Trouble: the client's certificate is no longer valid.
+    """
+    from datetime import UTC, datetime
+
+    from cryptography import x509
+
+    pem = config.cert_data or (Path(config.cert_file).read_bytes() if config.cert_file else b"")
+    if not pem:
+        return
+    end = x509.load_pem_x509_certificate(pem).not_valid_after_utc
+    if end < datetime.now(UTC):
+        raise Trouble(
+            f"the client certificate of the kubeconfig has expired on {end:%Y-%m-%d %H:%M} UTC",
+            code=FORBIDDEN,
+            hint="renew the kubeconfig; `corral up` writes a new one for a cluster of its own",
+        )
 
 
 @asynccontextmanager
