@@ -12,6 +12,7 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Final
 
 from corral.jobs import actions, restarts
+from corral.jobs.addresses import check_name, check_namespace
 from corral.jobs.errors import FieldProblem, Invalid, NotInstalled
 from corral.jobs.events import Family, in_order
 from corral.jobs.kinds import JobKind, kind_of, kind_of_object
@@ -52,7 +53,7 @@ class Jobs:
     # --- reading -------------------------------------------------------------------------------
 
     async def get(self, kind: AnyKind, namespace: str, name: str) -> Obj:
-        kind = _kind(kind)
+        kind = _kind(kind, namespace, name)
         with telling(Asked.of("get", kind, namespace, name=name)):
             return await self.client.get(kind.resource, name, namespace=namespace)
 
@@ -60,7 +61,7 @@ class Jobs:
         self, kind: AnyKind, namespace: str | None, query: ListQuery | None = None
     ) -> Page:
         """Objects that match, in the order and pages of the query; none lists all namespaces."""
-        kind, query = _kind(kind), query or ListQuery()
+        kind, query = _kind(kind, namespace), query or ListQuery()
         check(kind, query)
         with telling(Asked.of("list", kind, namespace)):
             found = await self.client.list_all(
@@ -85,13 +86,13 @@ class Jobs:
         """The job and its pods at a glance."""
         from corral.jobs.summary import summarize
 
-        kind = _kind(kind)
+        kind = _kind(kind, namespace, name)
         obj = await self.get(kind, namespace, name)
         return summarize(kind, obj, await self.pods(kind, obj), now=self._clock())
 
     async def events(self, kind: AnyKind, namespace: str, name: str) -> Objs:
         """Events about the object and what was made for it, oldest first."""
-        kind = _kind(kind)
+        kind = _kind(kind, namespace, name)
         obj = await self.get(kind, namespace, name)
         return await self.events_of(kind, obj, await self.pods(kind, obj))
 
@@ -108,7 +109,7 @@ class Jobs:
         from corral.jobs.evidence import gathered
         from corral.jobs.explain import explained
 
-        kind = _kind(kind)
+        kind = _kind(kind, namespace, name)
         return explained(await gathered(self, kind, namespace, name, now=self._clock()))
 
     # --- writing -------------------------------------------------------------------------------
@@ -121,7 +122,7 @@ class Jobs:
         Raises:
             Invalid: it is of another kind, of another namespace, or wrong.
         """
-        kind = _kind(kind)
+        kind = _kind(kind, namespace)
         _check_type(kind, obj, namespace=namespace)
         name = _name(obj)
         with telling(Asked.of("create", kind, namespace, name=name)):
@@ -175,7 +176,7 @@ class Jobs:
         Raises:
             Changed: it has another version.
         """
-        kind = _kind(kind)
+        kind = _kind(kind, namespace, name)
         _check_type(kind, obj, namespace=namespace, name=name)
         metadata = section(obj, "metadata")
         version = resource_version or text(metadata.get("resourceVersion"))
@@ -204,7 +205,7 @@ class Jobs:
         resource_version: str | None = None,
     ) -> Obj:
         """Delete an object; the object itself where it still has to finish, else a ``Status``."""
-        kind = _kind(kind)
+        kind = _kind(kind, namespace, name)
         with telling(Asked.of("delete", kind, namespace, name=name)):
             return await self.client.delete(
                 kind.resource,
@@ -225,21 +226,21 @@ class Jobs:
         resource_version: str | None = None,
     ) -> Obj:
         """Run a job again from its spec; see `corral.jobs.restarts`."""
-        target = actions.Target(_kind(kind), namespace, name, resource_version)
+        target = actions.Target(_kind(kind, namespace, name), namespace, name, resource_version)
         return await restarts.restart(self.client, target, force=force, clock=self._clock)
 
     async def suspend(
         self, kind: AnyKind, namespace: str, name: str, *, resource_version: str | None = None
     ) -> Obj:
         """Take its pods away, and keep the job."""
-        target = actions.Target(_kind(kind), namespace, name, resource_version)
+        target = actions.Target(_kind(kind, namespace, name), namespace, name, resource_version)
         return await actions.set_suspended(self.client, target, suspended=True)
 
     async def resume(
         self, kind: AnyKind, namespace: str, name: str, *, resource_version: str | None = None
     ) -> Obj:
         """Let a suspended job go on."""
-        target = actions.Target(_kind(kind), namespace, name, resource_version)
+        target = actions.Target(_kind(kind, namespace, name), namespace, name, resource_version)
         return await actions.set_suspended(self.client, target, suspended=False)
 
     async def scale(
@@ -252,7 +253,7 @@ class Jobs:
         resource_version: str | None = None,
     ) -> Obj:
         """Ask for another number of replicas."""
-        target = actions.Target(_kind(kind), namespace, name, resource_version)
+        target = actions.Target(_kind(kind, namespace, name), namespace, name, resource_version)
         return await actions.scale(self.client, target, replicas=replicas)
 
     async def _resource_of(self, obj: Obj) -> Resource:
@@ -286,7 +287,7 @@ class Jobs:
         query: ListQuery | None = None,
     ) -> AsyncGenerator[Change, None]:
         """What is there, then every change; see `corral.jobs.watching.changes`."""
-        scope = Scope(_kind(kind), namespace, name, query or ListQuery())
+        scope = Scope(_kind(kind, namespace, name), namespace, name, query or ListQuery())
         return changes(self.client, scope, since=since)
 
     async def wait(
@@ -299,7 +300,7 @@ class Jobs:
         timeout: float,  # noqa: ASYNC109 - the error says what was seen until then
     ) -> Obj:
         """The object when it is as wanted; see `corral.jobs.watching.wait_for`."""
-        scope = Scope(_kind(kind), namespace, name)
+        scope = Scope(_kind(kind, namespace, name), namespace, name)
         return await wait_for(self.client, scope, until, timeout=timeout)
 
     def logs(
@@ -308,10 +309,14 @@ class Jobs:
         """What the pods of a job write; see `corral.jobs.logs`."""
         from corral.jobs.logs import LogQuery, read_logs
 
-        return read_logs(self, _kind(kind), namespace, name, query or LogQuery())
+        return read_logs(self, _kind(kind, namespace, name), namespace, name, query or LogQuery())
 
 
-def _kind(kind: AnyKind) -> JobKind:
+def _kind(kind: AnyKind, namespace: str | None = None, name: str | None = None) -> JobKind:
+    """The kind, once it is known that there can be such an object."""
+    check_namespace(namespace)
+    if name is not None:
+        check_name(name)
     return kind if isinstance(kind, JobKind) else kind_of(kind)
 
 

@@ -40,7 +40,7 @@ class ListQuery:
     name: str = ""
     """A part of the name, or a pattern if it has one of ``*?[``."""
     since: datetime | None = None
-    """Created at that time or later."""
+    """Created at that time or later; in UTC where it does not say."""
     sort: str = "name"
     """``name``, ``created``, ``phase``, …; with ``-`` before it the other way round."""
     limit: int | None = None
@@ -115,15 +115,18 @@ def check(kind: JobKind, query: ListQuery) -> None:
 def matching(kind: JobKind, query: ListQuery) -> Callable[[Obj], bool]:
     """Whether an object passes the filters that the API server does not know."""
     wanted = {phase.lower() for phase in query.phases}
+    since = query.since
+    if since is not None and since.tzinfo is None:
+        since = since.replace(tzinfo=UTC)
 
     def passes(obj: Obj) -> bool:
         if wanted and kind.phase(obj).lower() not in wanted:
             return False
         if query.name and not _named(str(_metadata(obj).get("name") or ""), query.name):
             return False
-        if query.since is not None:
+        if since is not None:
             created = parse_time(_metadata(obj).get("creationTimestamp")) or _EPOCH
-            return created >= query.since
+            return created >= since
         return True
 
     return passes

@@ -6,11 +6,12 @@ from typing import Any
 
 import pytest
 
-from corral.jobs import errors
+from corral.jobs import Jobs, errors
 from corral.jobs.kinds import kind_of
 from corral.jobs.translate import Asked, telling, translated
 from corral.kube import errors as kube
-from corral.kube.config import ConfigError
+from corral.kube.client import KubeClient
+from corral.kube.config import ClusterConfig, ConfigError
 from corral.kube.transport import KubeConnectionError
 
 ASKED = Asked.of("get", kind_of("mpijobs"), "team-a", name="pi")
@@ -113,3 +114,24 @@ def test_codes_are_those_of_http() -> None:
 
     for cls in all_of(errors.JobError):
         assert 400 <= cls.code < 600 and cls.reason
+
+
+@pytest.mark.parametrize("name", ["", "..", "a/b", "A", "a b", "-a", "a-", "a" * 254, "ä", "a..b"])
+async def test_what_is_no_name_is_never_sent(name: str) -> None:
+    async with KubeClient(ClusterConfig("http://127.0.0.1:1")) as client:
+        jobs = Jobs(client)
+        asked = (
+            jobs.get("mpijobs", "ns", name),
+            jobs.get("mpijobs", name, "pi"),
+            jobs.delete("mpijobs", "ns", name),
+            jobs.restart("mpijobs", "ns", name),
+            jobs.scale("mpijobs", "ns", name, replicas=1),
+            jobs.list("mpijobs", name),
+            jobs.create("mpijobs", name, {}),
+            jobs.wait("mpijobs", "ns", name, "Running", timeout=1),
+        )
+        for work in asked:
+            with pytest.raises(errors.BadRequest, match="is no name"):
+                await work
+        with pytest.raises(errors.BadRequest):
+            jobs.watch("mpijobs", "ns", name)

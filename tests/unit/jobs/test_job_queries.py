@@ -63,6 +63,7 @@ def test_filters() -> None:
     assert found(name="tr") == ["train-a", "train-b"]
     assert found(name="a*") == []
     assert found(since=datetime.fromtimestamp(200, UTC)) == ["eval", "train-b"]
+    assert found(since=datetime(1970, 1, 1, 0, 3, 20)) == ["eval", "train-b"]
     assert found(name="train", phase="Failed") == ["train-b"]
 
 
