@@ -31,6 +31,8 @@ class Cutter:
         self._held_size = 0
         self._seeking = bool(mark.anchor)
         self._skip = 0 if mark.anchor else mark.lines
+        self._counted = bool(mark.anchor)
+        """Whether the lines to pass over are counted in the mark: not those before its anchor."""
         self._part = mark.part
         """Text to leave out of the next line."""
         self._long: bytes | None = None
@@ -88,6 +90,8 @@ class Cutter:
         while self._skip and at < len(block):
             at = block.index(b"\n", at) + 1
             self._skip -= 1
+        if not self._counted:
+            self._given(block[:at])
         return block[at:]
 
     def _sought(self, block: bytes) -> bytes:
@@ -195,6 +199,8 @@ class Cutter:
             self._skip = self.mark.lines
         if self._skip:
             self._skip -= 1
+            if not self._counted:
+                self._advance([stamp])
             return b""
         shown = text[self._part :] if self._part < len(text) else b"\n"
         self._part = 0

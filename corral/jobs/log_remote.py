@@ -62,13 +62,13 @@ async def remote_logs(
     """The chunks of a log; leave it early through ``contextlib.aclosing``.
 
     Raises:
-        JobError: the gateway refused, or cannot be reached for long.
+        JobError: the gateway refused, cannot be reached at all, or for long after it once was.
     """
-    failures = 0
+    failures, reached = 0, False
     while True:
         try:
             async with opener(query) as body:
-                reader = FrameReader()
+                reader, reached = FrameReader(), True
                 more, read = False, 0
                 async for data in body:
                     for found in reader.feed(data):
@@ -92,7 +92,7 @@ async def remote_logs(
         except (Unavailable, TooManyRequests) as error:
             problem = error
         failures += 1
-        if failures > MAX_FAILURES:
+        if failures > MAX_FAILURES or not reached:
             raise _given_up(problem) from problem
         wait = min(_FIRST_WAIT * 2.0 ** min(failures, 16), _LONGEST_WAIT)
         asked = getattr(problem, "retry_after", None) or 0.0

@@ -1,8 +1,9 @@
 """The log of one container from a mark to its end, whatever happens on the way.
 
 Guarantees, for every server that gives logs with times:
-- Every line is given once and in order, however often and wherever the connection is cut; that
-  the answer ended in order is not believed, for some servers end it so when a node is lost.
+- Every line is given once and in order, however often and wherever the connection is cut. That an
+  answer ended in order is not believed, for some servers end it so when a node is lost, too; those
+  that do not say so (`corral.kube.logs.HONEST`), which saves looking again.
 - A container that is started again goes on in the same log: first the rest of what it wrote
   before, then what it writes now. What two starts ago was written is gone on most nodes.
 - Nothing is read ahead of who takes it: `emit` is waited for.
@@ -26,7 +27,7 @@ from corral.jobs.roles import Role
 from corral.jobs.translate import Asked, translated
 from corral.kube import errors as kube
 from corral.kube.client import KubeConnectionError
-from corral.kube.logs import LogRequest, open_log, read_log
+from corral.kube.logs import HONEST, LogRequest, open_log, read_log
 from corral.kube.resources import PODS
 from corral.kube.transport import IdleTimeout
 
@@ -34,8 +35,8 @@ __all__ = ["LogSource", "Manner"]
 
 IDLE = 120.0
 """Seconds without a byte until a followed log is asked for anew: its node may have vanished."""
-_ROUNDS = 3
-"""How often a log that is not followed is looked at again for lines behind a silent cut."""
+_LOOKS = 3
+"""How often a log that still grows is looked at, for lines behind a silent cut."""
 _STAMP_BYTES = 48
 """Enough of a line to have its time."""
 
@@ -84,6 +85,10 @@ class LogSource:
         self._manner = manner
         self._failures = 0
         self._closing = False
+        self._whole = False
+        """The last answer was the whole log: its server would have said if it were not."""
+        self._last_look = False
+        """If nothing new is found now, nothing will be."""
 
     def close(self) -> None:
         """What is there now is read, and no more is waited for."""
@@ -112,7 +117,7 @@ class LogSource:
                 await self._follow(emit)
             elif attempt_of(self._view.pod, self.key.container).begun:
                 await self._begin()
-                await self._read_out(emit, previous=False, rounds=_ROUNDS)
+                await self._read_out(emit, previous=False, looks=_LOOKS)
         except (kube.ApiError, KubeConnectionError) as error:
             asked = Asked("get", PODS, self._reach.namespace, self.key.pod, "log")
             raise translated(error, asked) from error
@@ -131,7 +136,7 @@ class LogSource:
                 await self._read_out(emit, previous=True)
             self.mark = replace(self.mark, restarts=now.restarts)
             if now.over or self._closing:
-                await self._read_out(emit, previous=False, rounds=0 if now.over else _ROUNDS)
+                await self._read_out(emit, previous=False, looks=0 if now.over else _LOOKS)
                 self.mark = replace(self.mark, done=now.over)
                 return
             got = await self._attempt(emit, follow=True)
@@ -155,13 +160,21 @@ class LogSource:
                 break
         self._fresh = False
 
-    async def _read_out(self, emit: Emit, *, previous: bool, rounds: int = 0) -> None:
-        """To the present end: until a look finds nothing new, or as often as ``rounds`` says."""
-        looks = 0
+    async def _read_out(self, emit: Emit, *, previous: bool, looks: int = 0) -> None:
+        """To the present end: until the server is believed, or as often as ``looks`` says.
+
+        Believed is one that says it tells when it was cut off, and any when two looks in a row
+        found nothing new.
+        """
+        empty = made = 0
         while not self._view.gone:
+            self._whole, self._last_look = False, empty == 1
             got = await self._attempt(emit, follow=False, previous=previous)
-            looks += 1
-            if got is None or (not got and not self._failures) or looks == rounds:
+            made += 1
+            if self._failures:
+                continue
+            empty = 0 if got else empty + 1
+            if got is None or self._whole or empty == 2 or made == looks:
                 return
 
     # -- one connection ---------------------------------------------------------------------------
@@ -197,6 +210,7 @@ class LogSource:
             previous=previous,
             timestamps=True,
             since_time=self._since(),
+            since_exactly=self.mark.since.decode(),
             idle_timeout=IDLE,
         )
         cutter = Cutter(self.mark, timestamps=self._manner.timestamps)
@@ -211,8 +225,9 @@ class LogSource:
                 await self._give(emit, cutter, cutter.feed(data))
                 if self._closing and follow:
                     return
-        if not follow and cutter.mark == before:
-            # nothing came behind it the second time: a line without an end stays without one
+            self._whole = HONEST in answer.headers
+        if not follow and (self._whole or (self._last_look and self.mark == before)):
+            # nothing will come behind it: a line without an end stays without one
             await self._give(emit, cutter, cutter.finish())
 
     async def _give(self, emit: Emit, cutter: Cutter, data: bytes) -> None:
@@ -286,7 +301,9 @@ class LogSource:
         except ValueError:
             return Mark()  # an empty log
         lines = 0
-        request = replace(base, tail_lines=None, limit_bytes=None, since_time=since)
+        request = replace(
+            base, tail_lines=None, limit_bytes=None, since_time=since, since_exactly=stamp.decode()
+        )
         async with self._opened(request) as answer:
             while data := await read_log(transport, answer):
                 lines += data.count(b"\n")

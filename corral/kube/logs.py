@@ -5,13 +5,28 @@ from __future__ import annotations
 from collections.abc import AsyncGenerator
 from contextlib import aclosing
 from dataclasses import dataclass
+from typing import Final
 
 import aiohttp
 
 from corral.kube.resources import PODS
 from corral.kube.transport import Transport
 
-__all__ = ["LogRequest", "log_chunks", "log_lines", "open_log", "read_log"]
+__all__ = [
+    "HONEST",
+    "SINCE_EXACTLY",
+    "LogRequest",
+    "log_chunks",
+    "log_lines",
+    "open_log",
+    "read_log",
+]
+
+HONEST: Final = "Corral-Log-Whole"
+"""Header of an answer whose end can be believed: one that was cut off does not end in order."""
+
+SINCE_EXACTLY: Final = "corralSinceTime"
+"""Query parameter of our own nodes and servers: a time in the form in which lines carry theirs."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,6 +43,8 @@ class LogRequest:
     since_seconds: int | None = None
     since_time: str = ""
     """RFC 3339; not together with ``since_seconds``."""
+    since_exactly: str = ""
+    """The same to the nanosecond, in UTC, beside ``since_time``; most servers overlook it."""
     limit_bytes: int | None = None
     stream: str = ""
     """``Stdout``, ``Stderr`` or ``All`` where the server can tell them apart."""
@@ -42,6 +59,7 @@ class LogRequest:
             "tailLines": self.tail_lines,
             "sinceSeconds": self.since_seconds,
             "sinceTime": self.since_time,
+            SINCE_EXACTLY: self.since_exactly,
             "limitBytes": self.limit_bytes,
             "stream": self.stream,
         }

@@ -194,6 +194,7 @@ class Transport:
                 async with response:
                     raise _refusal(response, await response.read())
             self._warn(response)
+            fail_when_lost(response)
             return response
 
         return await self._send("GET", attempt)
@@ -361,6 +362,24 @@ def _broke(error: BaseException) -> bool:
         return False
     lost = (aiohttp.ServerDisconnectedError, aiohttp.ClientOSError, aiohttp.ClientPayloadError)
     return isinstance(error, (*lost, ConnectionResetError))
+
+
+def fail_when_lost(response: aiohttp.ClientResponse) -> None:
+    """See to it that reading fails when the connection is lost, whatever came last.
+
+    A body that goes on with something else than the next chunk ends the connection, but aiohttp
+    would let its reader wait for ever.
+    """
+    protocol = response.connection.protocol if response.connection is not None else None
+    closed = protocol.closed if protocol is not None else None
+    if closed is not None:
+        closed.add_done_callback(lambda lost: _fail(response.content, lost))
+
+
+def _fail(content: aiohttp.StreamReader, lost: asyncio.Future[None]) -> None:
+    cause = None if lost.cancelled() else lost.exception()
+    if not content.is_eof() and content.exception() is None:
+        content.set_exception(aiohttp.ClientPayloadError(str(cause or "the connection was lost")))
 
 
 async def _raise_unless_upgraded(response: aiohttp.ClientResponse) -> None:

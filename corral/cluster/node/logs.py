@@ -21,7 +21,12 @@ from corral.cluster.node.shim.journal import MAX_FILES
 
 POLL: Final = 0.05
 """Seconds between looks at a log that is followed."""
-_CHUNK: Final = 1 << 16
+_CHUNK: Final = 1 << 18
+_STAMP: Final = 30
+"""Bytes of an entry's time."""
+_WHOLE: Final = frozenset((b" stdout F ", b" stderr F "))
+_TEXT: Final = _STAMP + len(b" stdout F ")
+"""Where the text of an entry begins."""
 _LOOKS: Final = 1000
 """How often the files of a log are looked at anew because they were rotated meanwhile."""
 
@@ -80,7 +85,26 @@ class Formatter:
     def full(self) -> bool:
         return self._left is not None and self._left <= 0
 
-    def show(self, entry: bytes) -> bytes:
+    def show(self, entries: list[bytes]) -> bytes:
+        """Entries as they are shown, at once where all of them are whole lines and wanted."""
+        plain = not (self._mid_line or self._stream) and self._left is None
+        if not plain or not {entry[_STAMP:_TEXT] for entry in entries} <= _WHOLE:
+            return b"".join(map(self._show_one, entries))
+        if self._since:
+            # the time comes first, so that whole entries compare as their times do
+            since = self._since
+            entries = [entry for entry in entries if entry >= since]
+        if not entries:
+            return b""
+        if self._options.timestamps:
+            space = _TEXT - 1
+            lines = [entry[:_STAMP] + entry[space:] for entry in entries]
+        else:
+            lines = [entry[_TEXT:] for entry in entries]
+        lines.append(b"")
+        return b"\n".join(lines)
+
+    def _show_one(self, entry: bytes) -> bytes:
         """An entry as it is shown; empty when it is not asked for."""
         parts = entry.split(b" ", 3)
         if len(parts) < 4:
@@ -104,7 +128,7 @@ def read(path: Path, options: LogOptions) -> Iterator[bytes]:
     formatter = Formatter(options)
     try:
         for entries in cursor.available():
-            if piece := b"".join(map(formatter.show, entries)):
+            if piece := formatter.show(entries):
                 yield piece
             if formatter.full:
                 return
@@ -118,19 +142,23 @@ async def follow(
     *,
     ended: Callable[[], bool],
     sleep: Callable[[float], Awaitable[object]] = asyncio.sleep,
+    opened: Callable[[Path], list[BinaryIO]] | None = None,
 ) -> AsyncGenerator[bytes, None]:
     """What is there, and what comes until ``ended()``. Raises FileNotFoundError.
 
-    Others get their turn after every piece of the file, shown or not.
+    Others get their turn after every piece of the file, shown or not. ``opened`` finds the files,
+    oldest first, where more of them are kept than have a name.
     """
-    cursor = await asyncio.to_thread(Cursor, path, tail_lines=options.tail_lines)
+    cursor = await asyncio.to_thread(
+        Cursor, path, tail_lines=options.tail_lines, opened=opened or open_files
+    )
     formatter = Formatter(options)
     try:
         while True:
             # asked first: what was written before the end must be read after it
             last = ended()
             for entries in cursor.available():
-                if piece := b"".join(map(formatter.show, entries)):
+                if piece := formatter.show(entries):
                     yield piece
                 if formatter.full:
                     return
@@ -145,10 +173,17 @@ async def follow(
 class Cursor:
     """A place in a log that moves on through rotations."""
 
-    def __init__(self, path: Path, *, tail_lines: int | None = None) -> None:
+    def __init__(
+        self,
+        path: Path,
+        *,
+        tail_lines: int | None = None,
+        opened: Callable[[Path], list[BinaryIO]] | None = None,
+    ) -> None:
         self._path = path
         self._rest = b""
-        self._files = _opened(path)
+        self._opened = opened or open_files
+        self._files = self._opened(path)
         if not self._files:
             raise FileNotFoundError(str(path))
         if tail_lines is not None:
@@ -171,9 +206,12 @@ class Cursor:
 
     def _rotated(self, file: BinaryIO) -> bool:
         """Whether the log goes on in other files; they are opened."""
-        there = _opened(self._path)
-        numbers = [_inode(other) for other in there]
-        mine = _inode(file)
+        mine = inode(file)
+        with suppress(FileNotFoundError):
+            if self._path.stat().st_ino == mine:
+                return False  # as nearly always
+        there = self._opened(self._path)
+        numbers = [inode(other) for other in there]
         known = numbers.index(mine) + 1 if mine in numbers else 0
         for other in there[:known]:
             other.close()
@@ -204,7 +242,7 @@ class Cursor:
         self._files.clear()
 
 
-def _opened(path: Path) -> list[BinaryIO]:
+def open_files(path: Path) -> list[BinaryIO]:
     """The files of a log, oldest first, as they are between two rotations.
 
     A rotation renames one after the other: who opens them meanwhile has some twice and misses
@@ -215,7 +253,7 @@ def _opened(path: Path) -> list[BinaryIO]:
         for name in files_of(path):
             with suppress(FileNotFoundError):
                 files.append(name.open("rb"))
-        if [_inode(file) for file in files] == _inodes(path):
+        if [inode(file) for file in files] == _inodes(path):
             break
         for file in files:
             file.close()
@@ -224,7 +262,7 @@ def _opened(path: Path) -> list[BinaryIO]:
     return files
 
 
-def _inode(file: BinaryIO) -> int:
+def inode(file: BinaryIO) -> int:
     return os.fstat(file.fileno()).st_ino
 
 

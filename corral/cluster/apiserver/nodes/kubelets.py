@@ -20,6 +20,8 @@ from corral.cluster.streaming import upgrade
 from corral.kube import errors
 
 CONNECT_TIMEOUT = 30.0
+READ_BUFFER = 1 << 18
+"""Bytes of a backend's answer that are read ahead; logs are passed on in pieces of about that."""
 HOP_BY_HOP = frozenset(
     {
         "connection",
@@ -58,6 +60,7 @@ class Kubelets:
             connector=connector,
             timeout=timeout,
             auto_decompress=False,
+            read_bufsize=READ_BUFFER,
             cookie_jar=aiohttp.DummyCookieJar(),
             skip_auto_headers=("User-Agent", "Accept", "Accept-Encoding", "Content-Type"),
         )

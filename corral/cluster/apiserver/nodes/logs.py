@@ -15,6 +15,7 @@ from corral.cluster.apiserver.requests import RequestInfo
 from corral.cluster.streaming.upgrade import MAX_ERROR_BODY
 from corral.cluster.streaming.wires import Departure, first_of
 from corral.kube import errors
+from corral.kube.logs import HONEST
 
 
 class Logs:
@@ -51,7 +52,7 @@ class Logs:
 async def _pass_on(
     request: web.BaseRequest, answer: aiohttp.ClientResponse, *, follow: bool
 ) -> web.StreamResponse:
-    response = web.StreamResponse(headers={"Content-Type": "text/plain"})
+    response = web.StreamResponse(headers={"Content-Type": "text/plain", HONEST: "true"})
     if follow:
         response.force_close()
     await response.prepare(request)
@@ -68,5 +69,7 @@ async def _pass_on(
             await copy()
     except (aiohttp.ClientError, asyncio.IncompleteReadError) as err:
         # the status line is long gone; a broken chunked body is the only way to say it
+        if request.transport is not None:
+            request.transport.abort()
         raise ConnectionResetError(f"the node broke off: {err}") from err
     return response

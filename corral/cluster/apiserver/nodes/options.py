@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from datetime import UTC, datetime
 from typing import NamedTuple
@@ -12,10 +13,13 @@ from multidict import MultiMapping
 from corral.cluster.apiserver import errors as say
 from corral.cluster.streaming.commands import Options
 from corral.kube import errors
+from corral.kube.logs import SINCE_EXACTLY
 
 _NUMBERS = ("tailLines", "limitBytes", "sinceSeconds")
 _FLAGS = ("follow", "previous", "timestamps")
 MAX_INT64 = 2**63 - 1
+_EXACT = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{9}Z")
+"""A time as the lines of our nodes have it."""
 
 
 class LogOptions(NamedTuple):
@@ -66,6 +70,8 @@ def log_options(query: MultiMapping[str], pod: str) -> LogOptions:
     values = {name: str(value) for name, value in numbers.items() if value is not None}
     if since:
         values["sinceTime"] = instant(since)
+    if _EXACT.fullmatch(query.get(SINCE_EXACTLY, "")):
+        values[SINCE_EXACTLY] = query[SINCE_EXACTLY]
     values |= {name: "true" for name in _FLAGS if flag(query, name)}
     problems = _problems(numbers, since=bool(since), stream="stream" in query)
     if problems:

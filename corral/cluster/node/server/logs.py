@@ -13,6 +13,7 @@ from corral.cluster.node import logs
 from corral.cluster.node.access import AccessError, PodAccess
 from corral.cluster.node.logs import LogOptions
 from corral.cluster.node.server.changes import Changes
+from corral.kube.logs import SINCE_EXACTLY
 
 STREAMS = {"": "", "All": "", "Stdout": "stdout", "Stderr": "stderr"}
 
@@ -61,8 +62,10 @@ class Logs:
             raise AccessError(f"unable to retrieve container logs for {path.stem}", code=400)
         response = web.StreamResponse(headers={"Content-Type": "text/plain"})
         await response.prepare(request)
-        with self._changes.following(path) as sleep, suppress(FileNotFoundError):
-            async with aclosing(logs.follow(path, options, ended=ended, sleep=sleep)) as pieces:
+        following = self._changes.following(path, once=not options.follow)
+        with following as log, suppress(FileNotFoundError):
+            found = logs.follow(path, options, ended=ended, sleep=log.sleep, opened=log.opened)
+            async with aclosing(found) as pieces:
                 async for piece in pieces:
                     await response.write(piece)
         return response
@@ -90,10 +93,12 @@ def parse_options(query: Mapping[str, str], *, now: datetime) -> tuple[LogOption
     )
     if wrong or stream is None:
         raise AccessError('{"message": "Invalid request."}', code=422)
+    if seconds is not None:
+        since = logs.since_seconds(seconds, now=now)
     options = LogOptions(
         follow=_flag(query, "follow"),
         tail_lines=tail,
-        since=since if seconds is None else logs.since_seconds(seconds, now=now),
+        since=max(since, query.get(SINCE_EXACTLY, "")),
         timestamps=_flag(query, "timestamps"),
         limit_bytes=limit,
         stream=stream,
