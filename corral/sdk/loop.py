@@ -10,15 +10,50 @@ from __future__ import annotations
 import asyncio
 import threading
 from collections.abc import AsyncIterator, Coroutine, Iterator
-from concurrent.futures import CancelledError
-from contextlib import suppress
-from typing import Any, Final, TypeVar
+from concurrent.futures import Future
+from typing import Any, Final, Generic, TypeVar
 
 __all__ = ["LoopThread"]
 
 T = TypeVar("T")
 _PATIENCE: Final = 10.0
 """Seconds for a cancelled call to end."""
+
+
+class _Call(Generic[T]):
+    """One coroutine on its way; `begin` and `cancel` run in the loop.
+
+    It is there before anything is scheduled, so that an interrupt at any moment finds it.
+    """
+
+    def __init__(self, work: Coroutine[Any, Any, T]) -> None:
+        self._work = work
+        self._task: asyncio.Task[T] | None = None
+        self._cancelled = False
+        self.result: Future[T] = Future()
+        self.over = threading.Event()
+
+    def begin(self) -> None:
+        if not self._cancelled:
+            self._task = asyncio.get_running_loop().create_task(self._work)
+            self._task.add_done_callback(self._end)
+
+    def cancel(self) -> None:
+        self._cancelled = True
+        if self._task is not None:
+            self._task.cancel()
+        else:
+            self._work.close()
+            self.over.set()
+
+    def _end(self, task: asyncio.Task[T]) -> None:
+        if task.cancelled():
+            self.result.cancel()
+        elif (error := task.exception()) is not None:
+            self.result.set_exception(error)
+        else:
+            self.result.set_result(task.result())
+        self.over.set()
 
 
 class LoopThread:
@@ -42,23 +77,17 @@ class LoopThread:
         if threading.current_thread() is self._thread:
             work.close()
             raise RuntimeError("a callback of the SDK called the SDK: use the async client there")
+        call = _Call(work)
         try:
-            future = asyncio.run_coroutine_threadsafe(work, self._loop)
-        except RuntimeError:
-            work.close()
-            raise
-        try:
-            return future.result()
+            self._loop.call_soon_threadsafe(call.begin)
+            return call.result.result()
         except BaseException:
-            if not future.done():
-                future.cancel()
-                self._settle()
+            if not call.result.done() and not self._loop.is_closed():
+                self._loop.call_soon_threadsafe(call.cancel)
+                call.over.wait(_PATIENCE)
+            elif not call.result.done():
+                work.close()
             raise
-
-    def _settle(self) -> None:
-        """Wait until the loop has carried out the cancellation."""
-        with suppress(TimeoutError, CancelledError):
-            asyncio.run_coroutine_threadsafe(asyncio.sleep(0), self._loop).result(_PATIENCE)
 
     def iterate(self, source: AsyncIterator[T]) -> Iterator[T]:
         """An async iterator as an ordinary one; closed when this one is."""

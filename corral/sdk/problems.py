@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any, Final
 
 from corral.jobs import errors
@@ -29,14 +29,14 @@ _TYPES: Final[dict[str, type[JobError]]] = {
     "unavailable": errors.Unavailable,
     "timeout": errors.Unavailable,
 }
-_BY_STATUS: Final[dict[int, type[JobError]]] = {
+_BY_STATUS: Final[Mapping[int, type[JobError]]] = {
     kind.code: kind
     for kind in (
         errors.BadRequest, errors.Unauthorized, errors.NotFound, errors.NotSupported,
         errors.Conflict, errors.Expired, errors.PreconditionFailed, errors.TooLarge,
         errors.Invalid, errors.TooManyRequests, errors.Unavailable,
     )
-}  # fmt: skip
+} | {502: errors.Unavailable, 504: errors.Unavailable}  # fmt: skip
 
 
 def error_of(status: int, problem: Any) -> JobError:
