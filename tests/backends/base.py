@@ -47,6 +47,10 @@ class Backend:
         for process in reversed(self.processes):
             process.wait()
         self.processes.clear()
+        self.disconnect()
+
+    def disconnect(self) -> None:
+        """Close the connections that were kept."""
         if self._connections is not None:
             self._connections.close()
             self._connections = None
@@ -102,7 +106,8 @@ class Backend:
         if data is not None:
             sent["Content-Type"] = content_type
         sent |= headers or {}
-        if self._connections is None:
+        if self._connections is None or self._connections.server != self.server:
+            self.disconnect()
             self._connections = Connections(self.server, self.tls())
         return self._connections.request(method, path, data, sent)
 

@@ -33,6 +33,7 @@ class Connections:
     """Those to one server; any thread may ask."""
 
     def __init__(self, server: str, tls: ssl.SSLContext) -> None:
+        self.server = server
         parts = urlsplit(server)
         self._address = (parts.hostname or "", parts.port or 443)
         self._tls = tls
@@ -57,6 +58,9 @@ class Connections:
     def close(self) -> None:
         while self._idle:
             self._idle.pop()[1].close()
+
+    def __del__(self) -> None:
+        self.close()  # whoever forgot it
 
     def _take(self) -> http.client.HTTPSConnection:
         """One that is open, or a new one."""

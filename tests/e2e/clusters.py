@@ -54,6 +54,7 @@ class Up(Backend):
                 process.send_signal(signal.SIGTERM)
                 process.wait(90)
         self.processes.clear()
+        self.disconnect()
 
     def crash(self) -> None:
         """SIGKILL; the kernel ends the parts with it."""
