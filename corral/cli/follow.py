@@ -9,7 +9,6 @@ from __future__ import annotations
 import asyncio
 import signal
 import sys
-import time
 from contextlib import aclosing, suppress
 from enum import StrEnum
 from typing import TYPE_CHECKING, Final
@@ -65,7 +64,6 @@ class Follower:
         self._free = asyncio.Event()
         """Clear while a question stands in the terminal: nothing else is written then."""
         self._free.set()
-        self._began = time.monotonic()
         self.last: Obj = found.obj
         """The job as it was seen last."""
 

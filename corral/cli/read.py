@@ -11,13 +11,15 @@ import typer
 from corral.cli.arguments import Job, Selector, span
 from corral.cli.completion import complete_kinds
 from corral.cli.output import Format, Output, show, show_object, show_objects, titled
-from corral.cli.references import Found, find, job_kinds
+from corral.cli.references import find, job_kinds
 from corral.cli.session import Session
 from corral.kube.types import Obj
 
 if TYPE_CHECKING:
     from corral.jobs import ListQuery
     from corral.jobs.kinds import JobKind
+
+__all__ = ["describe", "events", "explain", "explanation_text", "get"]
 
 Words = Annotated[
     list[str] | None,
@@ -236,6 +238,3 @@ def explanation_text(headline: str, reasons: Any, hints: Any) -> str:
     lines += [f"  - {reason}" for reason in reasons]
     lines += [f"  try: {hint}" for hint in hints]
     return "\n".join(lines)
-
-
-__all__ = ["Found", "describe", "events", "explain", "explanation_text", "get"]

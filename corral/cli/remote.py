@@ -221,7 +221,8 @@ _EMPTY["message"] = ""
 
 def _pod(found: Obj) -> PodState:
     role = Role(str(found.get("role") or "pod"), found.get("index"))
-    plain = {key: value for key, value in found.items() if key not in ("role", "index")}
+    plain = {"name": "", "phase": "Unknown", **found}
+    plain = {key: value for key, value in plain.items() if key not in ("role", "index")}
     return _read(PodState, plain, role=role)
 
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from corral.cli.errors import USAGE, Trouble
+from corral.cli.errors import INTERRUPTED, USAGE, Trouble
 from corral.cli.jobspec import (
     MPI_NAMES,
     RUNNABLE,
@@ -233,6 +233,8 @@ async def follow_to_end(
     ending = await follower.run()
     if ending is Ending.detached:
         say(f"{found.title} goes on; `corral logs -f {found.title}` follows it")
+        if not console.is_terminal:
+            raise typer.Exit(INTERRUPTED)  # nobody was asked
     elif ending is Ending.stopped:
         word = "suspended" if found.kind.suspendable else "deleted"
         more = f"; `corral resume {found.title}` goes on" if found.kind.suspendable else ""
