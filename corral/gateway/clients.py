@@ -16,6 +16,7 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime
 
 from corral.gateway.auth import Caller
+from corral.gateway.remarks import note
 from corral.jobs.client import Jobs
 from corral.jobs.errors import Unavailable
 from corral.kube.client import KubeClient
@@ -131,7 +132,7 @@ class ClientPool:
         if len(self._leases) >= self._size and all(x.holders for x in self._leases.values()):
             raise Unavailable("the gateway serves as many callers as it can", retry_after=1)
         config = self._access.as_token(caller.token)
-        client = KubeClient(config, settings=self._client_settings)
+        client = KubeClient(config, settings=self._client_settings, on_warning=note)
         return Lease(Jobs(client) if self._now is None else Jobs(client, clock=self._now))
 
     async def _make_room(self, *, keep: Lease) -> None:

@@ -20,7 +20,6 @@ from corral.jobs.phases import section, text
 from corral.jobs.queries import ListQuery, check, matching
 from corral.jobs.translate import Asked, telling
 from corral.kube.client import KubeClient
-from corral.kube.errors import Gone
 from corral.kube.types import Obj
 
 __all__ = ["Change", "Scope", "Until", "changes", "wait_for"]
@@ -112,10 +111,9 @@ async def _following(
                         change = seen.noted(event.type, event.object)
                         if change is not None:
                             yield change
-        except errors.Expired as error:
+        except errors.Expired:
             if not seen.complete:
                 raise
-            assert isinstance(error.__cause__, Gone)
         with telling(scope.asked):
             version, found = await _listed(client, scope)
         for change in seen.renewed(found):

@@ -1,8 +1,11 @@
-"""Jobs to work with."""
+"""Jobs to work with, and their events."""
 
 from __future__ import annotations
 
+import asyncio
 from typing import Any
+
+from corral.jobs import Jobs
 
 Obj = dict[str, Any]
 
@@ -42,3 +45,13 @@ def mpi(name: str, *, workers: int = 1, script: str = "true", **labels: str) -> 
 def said(type: str, status: str = "True", **more: str) -> Obj:
     """A condition."""
     return {"type": type, "status": status, "reason": f"MPIJob{type}", "message": type, **more}
+
+
+async def all_told(jobs: Jobs, kind: str, namespace: str, name: str, *, last: str) -> list[Obj]:
+    """The events, once this one is among them: they are written after the status."""
+    async with asyncio.timeout(60):
+        while True:
+            told = await jobs.events(kind, namespace, name)
+            if any(event["reason"] == last for event in told):
+                return told
+            await asyncio.sleep(0.05)

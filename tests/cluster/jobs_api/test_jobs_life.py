@@ -10,7 +10,7 @@ import pytest
 from corral.jobs import Jobs, errors
 from corral.jobs.events import event_time
 from corral.kube.resources import RESOURCEQUOTAS
-from tests.cluster.jobs_api.manifests_of_jobs import Obj, mpi, training
+from tests.cluster.jobs_api.manifests_of_jobs import Obj, all_told, mpi, training
 from tests.cluster.trainingjob.operating import Operator
 
 KIND = "trainingjobs"
@@ -24,7 +24,8 @@ async def test_every_phase_is_seen_and_the_end_is_summed_up(
     await jobs.create(KIND, namespace, training("good", script, replicas=2))
     phases: list[str] = []
     versions: list[str] = []
-    async with aclosing(jobs.watch(KIND, namespace, "good")) as changes:
+    watch = jobs.watch(KIND, namespace, "good")
+    async with asyncio.timeout(2 * SECONDS), aclosing(watch) as changes:
         async for change in changes:
             versions.append(change.resource_version)
             if change.phase == "Running" and phases[-1:] != ["Running"]:
@@ -37,7 +38,8 @@ async def test_every_phase_is_seen_and_the_end_is_summed_up(
             if change.phase == "Succeeded":
                 break
     assert phases == ["Pending", "Running", "Succeeded"]
-    async with aclosing(jobs.watch(KIND, namespace, "good", since=versions[0])) as changes:
+    watch = jobs.watch(KIND, namespace, "good", since=versions[0])
+    async with asyncio.timeout(SECONDS), aclosing(watch) as changes:
         again = [(await anext(changes)).resource_version for _ in versions[1:]]
     assert again == versions[1:]
 
@@ -47,21 +49,11 @@ async def test_every_phase_is_seen_and_the_end_is_summed_up(
     assert (replicas.role, replicas.desired, replicas.succeeded) == ("replica", 2, 2)
     assert [(pod.name, pod.role.index) for pod in found.pods] == [("good-0", 0), ("good-1", 1)]
     assert found.as_object()["completionTime"] >= found.as_object()["startTime"]
-    told = await all_told(jobs, namespace, "good", "Succeeded")
+    told = await all_told(jobs, KIND, namespace, "good", last="Succeeded")
     assert {"Started", "Succeeded"} <= {event["reason"] for event in told}
     assert told == sorted(told, key=event_time)
     assert {event["involvedObject"]["kind"] for event in told} >= {"TrainingJob", "Pod"}
     assert "did what it should" in (await jobs.explain(KIND, namespace, "good")).headline
-
-
-async def all_told(jobs: Jobs, namespace: str, name: str, last: str) -> list[Obj]:
-    """The events, once this one is among them: they are written after the status."""
-    async with asyncio.timeout(SECONDS):
-        while True:
-            told = await jobs.events(KIND, namespace, name)
-            if any(event["reason"] == last for event in told):
-                return told
-            await asyncio.sleep(0.05)
 
 
 async def test_waiting(jobs: Jobs, namespace: str, operator: Operator) -> None:
@@ -72,7 +64,7 @@ async def test_waiting(jobs: Jobs, namespace: str, operator: Operator) -> None:
         await jobs.wait(KIND, namespace, "brief", "Failed", timeout=SECONDS)
     with pytest.raises(errors.BadRequest, match="is ever in phase"):
         await jobs.wait(KIND, namespace, "brief", "Finished", timeout=SECONDS)
-    with pytest.raises(errors.WaitTimeout, match="it is Succeeded"):
+    with pytest.raises(errors.WaitTimeout, match="was not as it was waited for"):
         await jobs.wait(KIND, namespace, "brief", lambda obj: False, timeout=0.3)
     await jobs.delete(KIND, namespace, "brief")
     await jobs.wait(KIND, namespace, "brief", "Deleted", timeout=SECONDS)
@@ -139,7 +131,6 @@ async def test_a_failed_job_says_why_and_is_restarted(
     await jobs.wait(KIND, namespace, "bad", "Failed", timeout=SECONDS)
     found = await jobs.explain(KIND, namespace, "bad")
     assert found.headline == "TrainingJob bad failed: replica 0 failed with exit code 7."
-    assert any("out of luck" in reason for reason in found.reasons), found
     assert "read what it wrote: `corral logs trainingjob/bad`" in found.hints
     with pytest.raises(errors.Conflict, match="cannot be suspended any more"):
         await jobs.suspend(KIND, namespace, "bad")

@@ -7,7 +7,7 @@ import asyncio
 import pytest
 
 from corral.jobs import Jobs, errors
-from tests.cluster.jobs_api.manifests_of_jobs import mpi
+from tests.cluster.jobs_api.manifests_of_jobs import all_told, mpi
 from tests.cluster.mpijob.mpi_operating import Operator
 
 KIND = "mpijobs"
@@ -40,8 +40,10 @@ async def test_seen_scaled_suspended_and_restarted(
     assert again["spec"]["mpiReplicaSpecs"]["Worker"]["replicas"] == 3
     ran = await jobs.wait(KIND, namespace, "pi", "Running", timeout=SECONDS)
     assert ran["metadata"]["uid"] == again["metadata"]["uid"]
-    told = [event["reason"] for event in await jobs.events(KIND, namespace, "pi")]
-    assert "MPIJobCreated" in told
+    told = await all_told(jobs, KIND, namespace, "pi", last="MPIJobCreated")
+    of_the_job = [event for event in told if event["involvedObject"]["kind"] == "MPIJob"]
+    uids = {event["involvedObject"]["uid"] for event in of_the_job}
+    assert uids == {again["metadata"]["uid"]}
 
 
 async def test_a_worker_that_fails_is_named(

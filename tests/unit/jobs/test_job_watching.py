@@ -200,7 +200,7 @@ async def test_waiting_in_vain() -> None:
     ended = Script([listed("5", job(3, "Failed"))], [])
     with pytest.raises(NeverHappens, match="is Failed and will not be Succeeded"):
         await wait(ended, "Succeeded")
-    with pytest.raises(WaitTimeout, match=r"was not Running within 0\.2 s: it is Pending"):
+    with pytest.raises(WaitTimeout, match=r"was not Running within 0\.2 s: "):
         await wait(Script([listed("5", job(3))], []), "Running", seconds=0.2)
     with pytest.raises(BadRequest, match="is ever in phase"):
         await wait(Script([], []), "Runing")
