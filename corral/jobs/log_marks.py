@@ -54,28 +54,26 @@ class Mark:
     """Bytes given of the line after those; only a very long one is given in parts."""
     restarts: int = -1
     """Of the container when it was last looked at; -1 before."""
-    done: bool = False
-    """Nothing can come any more."""
 
     def dump(self) -> list[Any]:
         out = [self.anchor.decode(), self.since.decode(), self.lines, self.restarts]
-        return [*out, self.part, self.done] if self.part or self.done else out
+        return [*out, self.part] if self.part else out
 
     @classmethod
     def load(cls, values: Any) -> Mark:
         """Raises ValueError for anything that `dump` does not give."""
-        if not isinstance(values, list) or len(values) not in (4, 6):
+        if not isinstance(values, list) or len(values) not in (4, 5):
             raise ValueError("not a mark")
-        anchor, since, lines, restarts, part, done = [*values, 0, False][:6]
+        anchor, since, lines, restarts, part = [*values, 0][:5]
         numbers = (lines, restarts, part)
         if not all(type(number) is int for number in numbers) or lines < 0 or part < 0:
             raise ValueError("not a mark")
-        if not isinstance(anchor, str) or not isinstance(since, str) or not isinstance(done, bool):
+        if not isinstance(anchor, str) or not isinstance(since, str):
             raise ValueError("not a mark")
         for stamp in (anchor, since):
             if stamp:
                 second_of(stamp.encode())
-        return cls(anchor.encode(), since.encode(), lines, part, restarts, done)
+        return cls(anchor.encode(), since.encode(), lines, part, restarts)
 
 
 class Position:

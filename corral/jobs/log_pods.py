@@ -144,13 +144,19 @@ async def list_pods(reach: Reach, selector: str) -> tuple[str, list[Obj]]:
 
 
 class PodWatch:
-    """The pods that a selector matches; ``on_pod`` hears of each when it is first seen."""
+    """The pods that a selector matches.
 
-    def __init__(self, reach: Reach, selector: str, *, on_pod: Callable[[PodView], None]) -> None:
+    ``on_pod`` hears of each when it is first seen, and whether it was there from the beginning.
+    """
+
+    def __init__(
+        self, reach: Reach, selector: str, *, on_pod: Callable[[PodView, bool], None]
+    ) -> None:
         self.views: dict[str, PodView] = {}
         self._reach = reach
         self._selector = selector
         self._on_pod = on_pod
+        self._beginning = True
 
     async def catch_up(self) -> None:
         """See every pod that is there now; what is known already is left to the watch."""
@@ -165,6 +171,7 @@ class PodWatch:
         while True:
             version, pods = await list_pods(self._reach, self._selector)
             self._renew(pods)
+            self._beginning = False
             try:
                 with telling(asked):
                     watch = self._reach.client.resuming_watch(
@@ -202,4 +209,4 @@ class PodWatch:
             view.update(pod)
             return
         self.views[uid] = view = PodView(pod)
-        self._on_pod(view)
+        self._on_pod(view, self._beginning)

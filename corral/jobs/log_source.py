@@ -37,6 +37,8 @@ IDLE = 120.0
 """Seconds without a byte until a followed log is asked for anew: its node may have vanished."""
 _LOOKS = 3
 """How often a log that still grows is looked at, for lines behind a silent cut."""
+_LAST_FAILURES = 5
+"""Failures in a row until it is given up when the job is over."""
 _STAMP_BYTES = 48
 """Enough of a line to have its time."""
 
@@ -108,8 +110,6 @@ class LogSource:
 
     async def run(self, emit: Emit) -> None:
         """Give everything to ``emit``. Raises JobError."""
-        if self.mark.done:
-            return
         try:
             if self._manner.previous:
                 await self._read_out(emit, previous=True)
@@ -123,6 +123,7 @@ class LogSource:
             raise translated(error, asked) from error
 
     async def _follow(self, emit: Emit) -> None:
+        quiet = 0
         while not self._view.gone:
             now = attempt_of(self._view.pod, self.key.container)
             if not now.begun:
@@ -137,12 +138,12 @@ class LogSource:
             self.mark = replace(self.mark, restarts=now.restarts)
             if now.over or self._closing:
                 await self._read_out(emit, previous=False, looks=0 if now.over else _LOOKS)
-                self.mark = replace(self.mark, done=now.over)
                 return
             got = await self._attempt(emit, follow=True)
-            if not got and attempt_of(self._view.pod, self.key.container) == now:
+            quiet = 0 if got else quiet + 1
+            if quiet and attempt_of(self._view.pod, self.key.container) == now:
                 # the log has ended, and the pod's status will say so soon
-                await self._view.changed(self._reach.wait(self._failures))
+                await self._view.changed(self._reach.wait(quiet))
 
     async def _begin(self) -> None:
         """Where to begin, if only the last lines are wanted."""
@@ -155,7 +156,7 @@ class LogSource:
                 tries += 1
                 if tries > MAX_FAILURES:
                     raise
-                await self._pause()
+                await self._reach.pause(tries)
             except (kube.NotFound, kube.BadRequest):
                 break
         self._fresh = False
@@ -189,7 +190,7 @@ class LogSource:
             self._failures = 0
         except (KubeConnectionError, kube.NotFound, *_RETRYABLE) as error:
             self._failures = 1 if self.mark != before else self._failures + 1
-            if self._failures > MAX_FAILURES:
+            if self._given_up(error):
                 raise
             if isinstance(error, kube.NotFound):
                 # the pod is gone, or its node has just begun and does not know it yet
@@ -200,6 +201,13 @@ class LogSource:
             # it waits for its start, or has no previous attempt
             return None if previous or not follow else False
         return self.mark != before
+
+    def _given_up(self, error: Exception) -> bool:
+        """A node that is lost may come back: its pods are waited for while the job goes on."""
+        if self._closing:
+            return self._failures > _LAST_FAILURES
+        waits = self._manner.follow and isinstance(error, kube.ApiError)
+        return self._failures > MAX_FAILURES and not waits
 
     async def _read(self, emit: Emit, *, follow: bool, previous: bool) -> None:
         request = LogRequest(

@@ -208,23 +208,25 @@ class _Reader:
         assert self._kind.pod_selector is not None
         return self._kind.pod_selector(job)
 
-    def _sources_of(self, view: PodView) -> list[LogSource]:
+    def _sources_of(self, view: PodView, *, new: bool = False) -> list[LogSource]:
+        """``new``: it came after the logs were first asked for."""
         role = self._kind.role(view.pod)
         wanted = self._query.roles
         if wanted is not None and wanted != (role.name, role.index)[: len(wanted)]:
             return []
         names = containers_of(view.pod, self._query.container)
-        return [self._source(view, container, role) for container in names]
+        return [self._source(view, container, role, new=new) for container in names]
 
-    def _source(self, view: PodView, container: str, role: Role) -> LogSource:
+    def _source(self, view: PodView, container: str, role: Role, *, new: bool) -> LogSource:
         mark = self._position.marks.get(SourceKey(view.name, view.uid, container))
-        if mark is None and self._is_young(view.pod):
-            mark = Mark(restarts=0)
+        if mark is None and (new or self._is_younger(view.pod)):
+            mark = Mark(restarts=0)  # nothing of it is left out
         return LogSource(self._reach, view, container, role=role, manner=self._manner, mark=mark)
 
-    def _is_young(self, pod: Obj) -> bool:
-        """Whether it was made after the logs were first asked for: nothing of it is left out."""
-        return text(section(pod, "metadata").get("creationTimestamp")) >= self._position.began
+    def _is_younger(self, pod: Obj) -> bool:
+        """Whether a reader before us, who left a position, asked before it was made."""
+        made = text(section(pod, "metadata").get("creationTimestamp"))
+        return self._query.position is not None and made > self._position.began
 
     # -- what comes -------------------------------------------------------------------------------
 
@@ -243,8 +245,8 @@ class _Reader:
         if selector in self._watches:
             return
 
-        def found(view: PodView) -> None:
-            for source in self._sources_of(view):
+        def found(view: PodView, beginning: bool) -> None:
+            for source in self._sources_of(view, new=not beginning):
                 if source.key not in self._sources:
                     self._sources[source.key] = source
                     self._reading[source.key] = group.create_task(self._run(source))

@@ -48,6 +48,8 @@ class World:
     job: Obj = field(default_factory=lambda: mpijob("pi"))
     requests: list[dict[str, str]] = field(default_factory=list)
     """The queries of all requests for logs."""
+    lost: dict[str, int] = field(default_factory=dict)
+    """Pod → how many requests for its log still fail because its node is away."""
     sent: int = 0
     """Bytes of logs written to sockets."""
     chunk: int = 1 << 16
@@ -186,6 +188,9 @@ class World:
         pod = self.pods.get(name)
         if pod is None:
             return refuse(404, "NotFound", name=name, kind="pods")
+        if self.lost.get(name, 0) > 0:
+            self.lost[name] -= 1
+            return refuse(500, "InternalError", "dial tcp: connection refused")
         attempts = self.attempts(name, query["container"])
         previous = query.get("previous") == "true"
         if previous and len(attempts) < 2:

@@ -38,6 +38,7 @@ def patient(monkeypatch: pytest.MonkeyPatch) -> None:
     """No waiting for containers that outlive their job."""
     monkeypatch.setattr(logs_module, "SETTLE", 0.05)
     monkeypatch.setattr(log_reach, "_FIRST_WAIT", 0.0001)
+    monkeypatch.setattr(log_reach, "_LONGEST_WAIT", 0.01)
 
 
 # -- what is there --------------------------------------------------------------------------------
@@ -175,6 +176,37 @@ async def test_containers_that_outlive_their_job_are_not_waited_for(world: World
     async with world.serving() as jobs:
         chunks = await read(jobs, LogQuery(follow=True))
     assert texts(chunks) == {"pi-worker-0": b"sleeps on\n"}
+
+
+@pytest.mark.usefixtures("patient")
+async def test_a_node_that_is_away_for_long(world: World) -> None:
+    """Other pods are read meanwhile, and those of the node when it is back."""
+    for name in ("pi-worker-0", "pi-worker-1"):
+        world.add_pod(name)
+        world.write(name, f"of {name}")
+    world.lost["pi-worker-0"] = 3 * log_reach.MAX_FAILURES
+    taker = Taker()
+    async with world.serving() as jobs, asyncio.timeout(60), asyncio.TaskGroup() as group:
+        group.create_task(taker.follow(jobs))
+        await taker.until(lambda: taker.has(b"of pi-worker-1"))
+        await taker.until(lambda: taker.has(b"of pi-worker-0"))
+        world.end("pi-worker-0")
+        world.end("pi-worker-1")
+        world.finish()
+    assert world.lost["pi-worker-0"] == 0
+    assert len(taker.got) == 2
+
+
+@pytest.mark.usefixtures("patient")
+async def test_a_node_that_stays_away_is_told_of(world: World) -> None:
+    """The job is over, and what the node has of it cannot be read."""
+    world.add_pod("pi-worker-0")
+    world.write("pi-worker-0", "unread")
+    world.finish()
+    world.lost["pi-worker-0"] = 1 << 30
+    async with world.serving() as jobs:
+        with pytest.raises(errors.ServerError, match="connection refused"):
+            await read(jobs, LogQuery(follow=True))
 
 
 @pytest.mark.usefixtures("patient")

@@ -137,7 +137,7 @@ STAMP = b"2026-01-02T03:04:05.123456789Z"
 
 def test_positions_are_text() -> None:
     marks = {
-        SourceKey(f"job-worker-{n}", f"uid-{n}", "main"): Mark(STAMP, STAMP, n, n % 2, n, n == 3)
+        SourceKey(f"job-worker-{n}", f"uid-{n}", "main"): Mark(STAMP, STAMP, n, n % 2, n)
         for n in range(1000)
     }
     position = Position(marks, "2026-01-02T03:04:05Z")
@@ -157,8 +157,8 @@ def test_text_that_is_no_position(token: str) -> None:
 
 @pytest.mark.parametrize(
     "values",
-    [[], [1, 2, 3, 4], ["", "", -1, 0], ["", "", 1, 0, -1, False], ["x", "", 0, 0], "text",
-     ["", "", True, 0], ["", "", 0, 0, 0, 1]],
+    [[], [1, 2, 3, 4], ["", "", -1, 0], ["", "", 1, 0, -1], ["x", "", 0, 0], "text",
+     ["", "", True, 0], ["", "", 0, 0, 0, 0]],
 )  # fmt: skip
 def test_marks_that_are_none(values: object) -> None:
     with pytest.raises(ValueError):
