@@ -48,18 +48,24 @@ class _Side(asyncio.Protocol):
         self.other: _Side | None = None
         self.finished = False
         """It has sent everything."""
+        self.early: list[bytes] = []
+        """What it has sent before there was another side."""
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self.transport = cast(asyncio.Transport, transport)
 
     def data_received(self, data: bytes) -> None:
-        if self.other is not None and self.other.transport is not None:
+        if self.other is None:
+            self.early.append(data)
+        elif self.other.transport is not None:
             self.other.transport.write(data)
 
     def eof_received(self) -> bool:
         self.finished = True
         other = self.other
-        if other is None or other.transport is None or other.transport.is_closing():
+        if other is None:
+            return True  # it may still be answered
+        if other.transport is None or other.transport.is_closing():
             return False
         if other.finished:
             other.transport.close()
@@ -123,7 +129,8 @@ class _Front(_Side):
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         super().connection_made(transport)
         loop = asyncio.get_running_loop()
-        # not at once: some Pythons begin to read only after this method, paused or not
+        # not at once: some loops begin to read only after this method, paused or not; and some
+        # have read something by then
         loop.call_soon(cast(asyncio.Transport, transport).pause_reading)
         self._server.connections.fronts.add(self)
         task = loop.create_task(self._server.join(self))
@@ -176,18 +183,23 @@ class TcpForwarder:
             sock.close()
             return
         back = _Side()
-        front.other, back.other = back, front
+        back.other = front
         try:
             await asyncio.get_running_loop().create_connection(lambda: back, sock=sock)
         except OSError:
             sock.close()
             _reset(client)
             return
+        assert back.transport is not None
         if client.is_closing():
-            assert back.transport is not None
             back.transport.abort()
-        else:
-            client.resume_reading()
+            return
+        front.other = back
+        back.transport.writelines(front.early)
+        front.early.clear()
+        if front.finished:
+            back.transport.write_eof()
+        client.resume_reading()
 
 
 async def dial(

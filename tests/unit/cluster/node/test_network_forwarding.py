@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import socket
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 
 import pytest
+import uvloop
 
 from corral.cluster.node.network.forwarding import Connections, TcpForwarder
 from corral.cluster.node.network.targets import Target, Targets
@@ -88,3 +89,39 @@ async def test_broken_off_is_broken_off() -> None:
     async with server, forwarding(Target(*server.sockets[0].getsockname())) as port:
         with pytest.raises(ConnectionError):
             await answer(port, b"ask\n")
+
+
+async def says_it_back(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    writer.write(await reader.read())
+    writer.close()
+    await writer.wait_closed()
+
+
+async def impatient(port: int, said: bytes) -> bytes:
+    """What comes back to a client that says all at once, and that it has said it."""
+    loop = asyncio.get_running_loop()
+    with socket.socket() as sock:
+        sock.setblocking(False)
+        await loop.sock_connect(sock, ("127.0.0.1", port))
+        await loop.sock_sendall(sock, said)
+        sock.shutdown(socket.SHUT_WR)
+        heard = b""
+        async with asyncio.timeout(30):
+            while data := await loop.sock_recv(sock, 65536):
+                heard += data
+        return heard
+
+
+@pytest.mark.parametrize("loop", [asyncio.new_event_loop, uvloop.new_event_loop])
+def test_what_was_said_before_there_was_a_target(
+    loop: Callable[[], asyncio.AbstractEventLoop],
+) -> None:
+    async def scene() -> None:
+        server = await asyncio.start_server(says_it_back, "127.0.0.1", 0)
+        async with server, forwarding(server.sockets[0].getsockname()) as port:
+            said = [b"client %d" % number for number in range(200)]
+            heard = await asyncio.gather(*(impatient(port, one) for one in said))
+            assert heard == said
+
+    with asyncio.Runner(loop_factory=loop) as runner:
+        runner.run(scene())
