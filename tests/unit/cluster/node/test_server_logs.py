@@ -45,6 +45,14 @@ NOW = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
             LogOptions(since="2026-01-02T03:00:00.000000000Z"),
             False,
         ),
+        (
+            {
+                "sinceTime": "2026-01-02T03:00:00Z",
+                "corralSinceTime": "2026-01-02T03:00:00.000000007Z",
+            },
+            LogOptions(since="2026-01-02T03:00:00.000000007Z"),
+            False,
+        ),
     ],
 )
 def test_options(query: Mapping[str, str], expected: LogOptions, previous: bool) -> None:
