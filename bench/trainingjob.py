@@ -4,7 +4,9 @@ Both operators do the same work on a fresh control plane of the same binaries, i
 job a service account, two services, a network policy, two pods and a status. The operator is up and
 idle; then all jobs are created, and the clock runs until the last pod exists. ``ratio`` is our
 jobs a second by the peer's. Also: when every job says Running; how long one job takes alone; the
-time of our reconciles; what memory, CPU and requests jobs cost.
+time of our reconciles; what memory, CPU and requests jobs cost. And ``ceiling``: the ratio that an
+operator would have which costs nothing, as a client that knows beforehand what to create and only
+creates it; where the control plane shares few cores with the operators, nobody can go beyond it.
 """
 
 from __future__ import annotations
@@ -337,6 +339,55 @@ def turn(kind: type[Process], folder: Path, count: int, alone: int) -> dict[str,
     return found
 
 
+def nobody(folder: Path, count: int) -> float:
+    """Jobs a second where their objects are created by whoever creates the jobs."""
+    with control_plane(folder, math.ceil(REPLICAS * count / 200) + 1) as backend:
+        return asyncio.run(bare(backend, count))
+
+
+async def bare(backend: Backend, count: int) -> float:
+    async with session(backend) as http, asyncio.TaskGroup() as group:
+        client, space = Client(backend, http), "bench"
+        await make_space(client, space)
+        watcher = Watcher(http, backend, space)
+        watching = group.create_task(watcher.run())
+
+        async def one(number: int) -> None:
+            made = orjson.loads(
+                await client.send("POST", JOBS.format(space=space), job(f"job-{number}"))
+            )
+            for kind, body in children(made):
+                await client.send("POST", OBJECTS[kind][0].format(space=space), body)
+
+        async with asyncio.timeout(LIMIT):
+            began = time.perf_counter()
+            await pool(count, one)
+            await watcher.count(REPLICAS * count)
+            took = time.perf_counter() - began
+            await check(client, space, count)
+        watching.cancel()
+        return count / took
+
+
+def children(made: dict[str, Any]) -> Iterator[tuple[str, dict[str, Any]]]:
+    """The objects of a job, as the peer makes them."""
+    import kopf
+    import trainingjob_kopf as peer
+
+    name, spec = made["metadata"]["name"], made["spec"]
+    pods = [peer.pod(name, "bench", spec, index) for index in range(spec["replicas"])]
+    bodies = [
+        ("serviceaccounts", peer.account(name)),
+        ("services", peer.headless_service(name)),
+        ("services", peer.master_service(name)),
+        ("networkpolicies", peer.network_policy(name)),
+        *(("pods", pod) for pod in pods),
+    ]
+    for kind, body in bodies:
+        kopf.adopt(body, owner=kopf.Body(made))
+        yield kind, body
+
+
 def audited(kind: type[Process], folder: Path, count: int) -> dict[str, float]:
     """Requests per job by verb and resource, counted on the way to the server."""
     audit = Audit()
@@ -394,6 +445,7 @@ def main() -> None:
     count = 100 if options.quick else 1000
     repeats = options.repeats or (1 if options.quick else 3)
     found: dict[str, list[dict[str, Any]]] = {"ours": [], "kopf": []}
+    ceilings: list[float] = []
     memory = Path("/dev/shm")
     with tempfile.TemporaryDirectory(
         prefix="corral-bench-", dir=memory if memory.is_dir() else None
@@ -405,6 +457,9 @@ def main() -> None:
                 figures = turn(kind, place, count, 5 if options.quick else 20)
                 found[kind.name].append(figures)
                 print(kind.name, rounded(figures), flush=True)
+            alone = nobody(Path(folder) / f"nobody-{number}", count)
+            ceilings.append(alone)
+            print(f"nobody {alone:.2f} jobs a second", flush=True)
         calls = {
             kind.name: audited(kind, Path(folder) / f"{kind.name}-calls", 20)
             for kind in (Ours, Peer)
@@ -414,6 +469,7 @@ def main() -> None:
         {
             "name": "trainingjob",
             "ratio": round(ours["jobs_s"] / peer["jobs_s"], 2),
+            "ceiling": round(median(ceilings) / peer["jobs_s"], 2),
             "cpu_ratio": round(peer["cpu_s"] / ours["cpu_s"], 2),
             "jobs": count,
             "repeats": repeats,

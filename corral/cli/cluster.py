@@ -322,15 +322,15 @@ def _said(what: str) -> Callable[[dict[str, Any]], None]:
 
 def _run(part: Coroutine[Any, Any, None], *, verbose: bool) -> None:
     from corral.cluster.up.supervisor import Expected
+    from corral.runtime import eventloop
 
     logging.basicConfig(
         level=logging.DEBUG if verbose else logging.WARNING,
         format="%(asctime)s %(levelname)s %(name)s: %(message)s",
     )
-    import asyncio
 
     try:
-        asyncio.run(part)
+        eventloop.run(part)
     except Expected as err:
         raise fail(err) from err
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Coroutine
+from collections.abc import Coroutine, Sequence
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -13,7 +13,7 @@ import typer
 from corral.cli.output import Format, complain, fail, show_documents
 
 if TYPE_CHECKING:
-    from corral.kube import KubeClient
+    from corral.kube import KubeClient, Obj
     from corral.operator.manifests import InstallSettings
     from corral.operator.settings import ProcessSettings
 
@@ -152,16 +152,14 @@ async def _operate(kubeconfig: Path | None, settings: ProcessSettings) -> None:
 
 def _run(work: Coroutine[Any, Any, None]) -> None:
     """Problems of the surroundings are told in one line; others with all that is known."""
-    import asyncio
-
     from corral.kube import ApiError, ConfigError, KubeConnectionError
     from corral.operator.install import NotInTime
     from corral.operator.process import DefinitionsMissing
     from corral.operator.tls import BadFolder
-    from corral.runtime import CacheSyncTimeout, LeadershipLost
+    from corral.runtime import CacheSyncTimeout, LeadershipLost, eventloop
 
     try:
-        asyncio.run(work)
+        eventloop.run(work)
     except (
         ApiError,
         BadFolder,
@@ -189,17 +187,17 @@ def install(
         bool, typer.Option("--print", help="Print the objects for kubectl; change nothing.")
     ] = False,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Have them checked only.")] = False,
+    gateway: Annotated[bool, typer.Option(help="Install the gateway too.")] = True,
     wait: Annotated[bool, typer.Option(help="Wait until the operator serves.")] = True,
     timeout: Timeout = 180.0,
 ) -> None:
     """Install the operator into a cluster, or upgrade it: server-side apply."""
-    from corral.operator.manifests import install_objects
-
     settings = _install_settings(namespace, image, replicas, workers)
+    objects = _objects(settings, gateway=gateway)
     if print_only:
-        show_documents(install_objects(settings), Format.yaml)
+        show_documents(objects, Format.yaml)
         return
-    _run(_install(kubeconfig, settings, dry_run=dry_run, wait=wait, within=timeout))
+    _run(_install(kubeconfig, objects, namespace, dry_run=dry_run, wait=wait, within=timeout))
 
 
 def uninstall(
@@ -228,18 +226,26 @@ def _client(kubeconfig: Path | None) -> KubeClient:
     return KubeClient.from_kubeconfig(path, on_warning=complain)
 
 
+def _objects(settings: InstallSettings, *, gateway: bool = True) -> list[Obj]:
+    """Everything that is installed, in order."""
+    from corral.gateway.manifests import GatewayInstall, gateway_objects
+    from corral.operator.manifests import install_objects
+
+    chosen = GatewayInstall(namespace=settings.namespace, image=settings.image)
+    return [*install_objects(settings), *(gateway_objects(chosen) if gateway else ())]
+
+
 async def _install(
     kubeconfig: Path | None,
-    settings: InstallSettings,
+    objects: Sequence[Obj],
+    namespace: str,
     *,
     dry_run: bool,
     wait: bool,
     within: float,
 ) -> None:
     from corral.operator import install as steps
-    from corral.operator.manifests import install_objects
 
-    objects = install_objects(settings)
     kind = "CustomResourceDefinition"
     definitions = [o["metadata"]["name"] for o in objects if o["kind"] == kind]
     async with _client(kubeconfig) as client:
@@ -248,7 +254,7 @@ async def _install(
             return
         await steps.wait_served(client, definitions, within=within)
         if wait:
-            await steps.wait_serving(client, settings.namespace, within=within)
+            await steps.wait_serving(client, namespace, within=within)
             print("corral is installed")
 
 
@@ -256,11 +262,11 @@ async def _uninstall(
     kubeconfig: Path | None, namespace: str, *, definitions: bool, within: float
 ) -> None:
     from corral.operator.install import remove_objects
-    from corral.operator.manifests import InstallSettings, install_objects
+    from corral.operator.manifests import InstallSettings
 
     objects = [
         obj
-        for obj in install_objects(InstallSettings(namespace))
+        for obj in _objects(InstallSettings(namespace))
         if definitions or obj["kind"] != "CustomResourceDefinition"
     ]
     async with _client(kubeconfig) as client:

@@ -177,11 +177,16 @@ async def _manage(kubeconfig: Path | None, add: Callable[[Manager], object], rea
 
 
 def _client(kubeconfig: Path | None) -> KubeClient:
-    from corral.kube import KubeClient
+    from corral.kube import ClientSettings, KubeClient
 
-    # warnings are for people: what a controller sends is not theirs to mend
     path = str(kubeconfig) if kubeconfig else None
-    return KubeClient.from_kubeconfig(path, on_warning=logger.debug)
+    return KubeClient.from_kubeconfig(
+        path,
+        # each new connection costs more than the requests that would wait for one of these
+        settings=ClientSettings(max_connections=8),
+        # warnings are for people: what a controller sends is not theirs to mend
+        on_warning=logger.debug,
+    )
 
 
 # -- nodes -----------------------------------------------------------------------------------------

@@ -7,7 +7,6 @@ When this process dies, whatever way, the kernel ends the parts with it.
 
 from __future__ import annotations
 
-import asyncio
 import gc
 import json
 import logging
@@ -25,6 +24,7 @@ from pathlib import Path
 from typing import Any, Final, NoReturn
 
 from corral.cluster.node.shim import kernel
+from corral.runtime import eventloop
 
 __all__ = ["Expected", "Part", "PartFailed", "Ready", "Supervisor"]
 
@@ -293,7 +293,7 @@ def _serve(part: Part, tell: int) -> int:
     gc.freeze()
     gc.set_threshold(20_000, 20, 50)
     try:
-        asyncio.run(part.run(say))
+        eventloop.run(part.run(say))
     except Expected as err:
         with suppress(BrokenPipeError):
             say({"error": str(err)})
