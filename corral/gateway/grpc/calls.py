@@ -31,6 +31,7 @@ from corral.gateway.grpc.failures import DETAILS, code_of, details_of, readable
 from corral.gateway.grpc.objects import Face
 from corral.gateway.grpc.operations import STREAMS, UNARIES, Call
 from corral.gateway.problems import Problem, Refused, problem_of
+from corral.gateway.remarks import as_header, collected
 from corral.gateway.rest.answers import Open
 from corral.gateway.service import Gateway
 from corral.gateway.shared import Shared
@@ -118,7 +119,10 @@ class Calls:
                 self._admit(course, context)
                 async with self._shared.places.one():
                     call = self._call(course, method, content)
-                    answer: bytes = (await operation(call)).SerializeToString()
+                    with collected() as remarks:
+                        answer: bytes = (await operation(call)).SerializeToString()
+            warnings = [("warning", as_header(remark)) for remark in remarks]
+            context.set_trailing_metadata((("x-request-id", course.request_id), *warnings))
             course.status, course.sent = 200, len(answer)
             return answer
         except asyncio.CancelledError:

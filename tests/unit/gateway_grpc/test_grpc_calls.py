@@ -12,6 +12,7 @@ import pytest
 
 from corral.gateway.auth import caller_of
 from corral.gateway.limits import LimitSettings
+from corral.gateway.remarks import note
 from corral.gateway.service import Created
 from corral.jobs import Change, ListQuery, LogChunk, Role, errors
 from corral.v1 import jobs_pb2 as pb
@@ -65,6 +66,19 @@ async def test_the_callers_token_goes_to_the_gateway_and_nowhere_else(running: S
     assert (line["verb"], line["resource"], line["name"]) == ("get", "mpijobs", "pi")
     assert (line["code"], line["result"], line["address"]) == (200, "ok", "127.0.0.1")
     assert TOKEN not in str(running.lines)
+
+
+async def test_warnings_of_the_api_server_come_with_the_answer(running: Stage) -> None:
+    async def warned(**asked: Any) -> Any:
+        note("slotsPerWorker is probably not meant")
+        return OBJECT
+
+    running.gateway.answers["get"] = warned
+    call = JobServiceStub(running.channel).Get(GET, metadata=BEARER)
+    await call
+    trailers = dict(await call.trailing_metadata())
+    assert trailers["warning"] == '299 - "slotsPerWorker is probably not meant"'
+    assert trailers["x-request-id"]
 
 
 async def test_typed_services_are_faces_of_the_same_methods(running: Stage) -> None:
