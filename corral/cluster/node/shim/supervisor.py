@@ -39,7 +39,7 @@ from corral.cluster.node.shim.wire import (
 )  # fmt: skip
 
 _FAREWELL = 2.0
-"""Seconds that clients have to read what is meant for them after the end."""
+"""Seconds that clients have to read what is meant for them after the end, and to leave."""
 
 
 class Company(Protocol):
@@ -185,9 +185,7 @@ class Supervisor:
             if relatives:
                 return
             self._finish()
-        elif not self.closed and (
-            not any(p.outbox for p in self._peers.values()) or time.monotonic() > self._deadline
-        ):
+        elif not self.closed and (self._all_left() or time.monotonic() > self._deadline):
             self._close()
 
     def _finish(self) -> None:
@@ -219,8 +217,16 @@ class Supervisor:
             ended = peer.task.code if peer.task and peer.task.code is not None else 137
             self._say_exit(peer, {"exitCode": ended})
         self._say(self._state)
-        if not any(p.outbox for p in self._peers.values()):
+        if self._all_left():
             self._close()
+
+    def _all_left(self) -> bool:
+        """Whether nobody is there any more who could miss something.
+
+        Who gives input must leave first: a client that writes to a closed connection learns of
+        that before it reads what it was told.
+        """
+        return not any(peer.outbox or peer.task for peer in self._peers.values())
 
     def _close(self) -> None:
         """Let go of everything; the lock last."""

@@ -178,6 +178,19 @@ async def test_attach(run: Run) -> None:
     assert [text for _, _, text in texts(container)] == ["got a", "got b", "end"]
 
 
+async def test_attached_until_after_the_end(run: Run) -> None:
+    """Who still gives input when the container is over learns how it ended, and all it said."""
+    container = await run("print('got', input())", stdin=True, stdin_once=True)
+    streams = await container.attach(stdin=True)
+    await streams.write(b"a\n")
+    state = container.folder / "state.json"
+    await until(lambda: '"exited"' in state.read_text())
+    await streams.write(b"more\n")
+    await streams.close_stdin()
+    assert await streams.collect() == (0, b"got a\n")
+    assert (await container.wait()).exit_code == 0
+
+
 async def test_attach_again_after_leaving(run: Run) -> None:
     """Without stdinOnce the input stays open for the next one."""
     container = await run("print(input() + input())", stdin=True)
