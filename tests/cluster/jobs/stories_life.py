@@ -187,10 +187,28 @@ def _make_selecting(stage: Stage, **spec: Any) -> None:
     stage.make(template, manualSelector=True, selector=selector, **spec)
 
 
+def _known(stage: Stage) -> None:
+    """Wait until the controller has seen every pod so far: one that came later was met by it."""
+    elsewhere = Stage(stage.backend)
+    elsewhere.open()
+    try:
+        _bare_pod(elsewhere, "later", **MINE)
+        _make_selecting(elsewhere, completions=1)
+
+        def met() -> bool:
+            pod = elsewhere.find("pods", "later")
+            return pod is None or "ownerReferences" in pod["metadata"]
+
+        elsewhere.wait(met, "a pod is met")
+    finally:
+        elsewhere.close()
+
+
 @story
 def an_orphan_is_adopted(stage: Stage) -> None:
     _bare_pod(stage, "found", **MINE)
     _bare_pod(stage, "stranger", story="other")
+    _known(stage)
     _make_selecting(stage, completions=1)
     stage.until(active=1)
     stage.quiet()
@@ -216,6 +234,7 @@ def an_orphan_comes_later(stage: Stage) -> None:
 def too_many_successes(stage: Stage) -> None:
     for name in ("one", "two"):
         stage.succeed(_bare_pod(stage, name, **MINE))
+    _known(stage)
     _make_selecting(stage, completions=1)
     stage.until("Complete")
     stage.mark("done")

@@ -14,7 +14,7 @@ import pytest
 
 from tests.backends import Backend
 from tests.cluster.jobs.conftest import RECORDED
-from tests.cluster.jobs.telling import STORIES
+from tests.cluster.jobs.telling import STORIES, tell
 
 pytestmark = pytest.mark.timeout(600)
 RECORDING = os.environ.get("CORRAL_RECORD") == "1"
@@ -22,13 +22,16 @@ RECORDING = os.environ.get("CORRAL_RECORD") == "1"
 
 @pytest.mark.parametrize("name", STORIES)
 def test_story(name: str, told: dict[str, Any], backend: Backend) -> None:
+    expected = json.loads(RECORDED.read_text()).get(name) if RECORDED.exists() else None
+    # a case that is run again must not look at the same telling
+    found = told.pop(name, None) or tell(backend, name, expected)
     if RECORDING:
         assert backend.name == "real", "only what kube-controller-manager does is worth recording"
-        _record(name, told[name])
-    assert isinstance(told[name], dict), told[name]
-    expected = json.loads(RECORDED.read_text())[name]
-    assert told[name]["story"] == expected["story"]
-    assert told[name]["events"] == expected["events"]
+        _record(name, found)
+        expected = found
+    assert isinstance(found, dict), found
+    assert found["story"] == expected["story"]
+    assert found["events"] == expected["events"]
 
 
 def _record(name: str, told: Any) -> None:
