@@ -38,8 +38,8 @@ class LocalSettings:
     """Says where the API server is; its credentials are not used."""
     host: str = "127.0.0.1"
     port: int | None = None
-    """Of REST; gRPC has the next. None: those of the last time, or the preferred ones; and any
-    that are free where those are taken. 0: any that are free."""
+    """Of REST; gRPC has the next where it is free. None: those of the last time, else the
+    preferred ones, else any. 0: those of the last time, else any."""
 
     @property
     def addresses(self) -> Path:
@@ -56,10 +56,8 @@ async def run_part(settings: LocalSettings, ready: Callable[[dict[str, Any]], No
     rest, grpc = _sockets(settings)
     with rest, grpc:
         ports = {"rest": rest.getsockname()[1], "grpc": grpc.getsockname()[1]}
-        facts = {
-            "url": f"https://{settings.host}:{ports['rest']}",
-            "grpc": f"{settings.host}:{ports['grpc']}",
-        }
+        host = _shown(settings.host)
+        facts = {"url": f"https://{host}:{ports['rest']}", "grpc": f"{host}:{ports['grpc']}"}
         _keep(settings.addresses, {**facts, "ports": [ports["rest"], ports["grpc"]]})
         ready(facts)
         await first_connection(rest, grpc, stop=stop, within=_QUIET)
@@ -88,13 +86,18 @@ async def _serve(
 def _sockets(settings: LocalSettings) -> tuple[socket.socket, socket.socket]:
     """Of REST and gRPC; both listen, so that nobody else gets the second one meanwhile."""
     wish = Listen(settings.host)
-    if settings.port is None:
-        before = _kept(settings.addresses)
-        return _free(wish, before[0]), _free(wish, before[1])
-    if settings.port == 0:
-        return bind(wish), bind(wish)
-    rest = bind(replace(wish, port=settings.port))
-    return rest, _free(wish, settings.port + 1)
+    if settings.port:
+        rest = bind(replace(wish, port=settings.port))
+        return rest, _free(wish, settings.port + 1)
+    first, second = _kept(settings.addresses) or ((0, 0) if settings.port == 0 else PREFERRED)
+    return _free(wish, first), _free(wish, second)
+
+
+def _shown(host: str) -> str:
+    """The address as others on this machine write it."""
+    if host in ("", "0.0.0.0"):
+        return "127.0.0.1"
+    return f"[{host}]" if ":" in host else host
 
 
 def _free(wish: Listen, port: int) -> socket.socket:
@@ -104,12 +107,12 @@ def _free(wish: Listen, port: int) -> socket.socket:
         return bind(replace(wish, port=0))
 
 
-def _kept(path: Path) -> tuple[int, int]:
+def _kept(path: Path) -> tuple[int, int] | None:
     try:
         rest, grpc = json.loads(path.read_text())["ports"]
         return int(rest), int(grpc)
     except (OSError, ValueError, KeyError, TypeError):
-        return PREFERRED
+        return None
 
 
 def _keep(path: Path, facts: dict[str, Any]) -> None:

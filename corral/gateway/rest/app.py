@@ -24,6 +24,7 @@ from starlette.types import Message, Receive, Scope, Send
 from corral.gateway.audit import Entry
 from corral.gateway.auth import Caller, Unauthenticated, caller_of
 from corral.gateway.problems import problem_of
+from corral.gateway.remarks import as_header, collected
 from corral.gateway.rest.answers import Flow, Open, problem_answer
 from corral.gateway.rest.asks import Ask, Where
 from corral.gateway.rest.fanout import Fanout
@@ -167,7 +168,11 @@ class RestApp:
                 await answer.begin()
             return answer
         async with asyncio.timeout(self._shared.limits.request_seconds), self._shared.places.one():
-            return await course.operation.view(ask)
+            with collected() as remarks:
+                answer = await course.operation.view(ask)
+        for remark in remarks:
+            answer.headers.append("Warning", as_header(remark))
+        return answer
 
     async def _finish(self, request: Request, course: _Course) -> None:
         seconds = self._clock() - course.started

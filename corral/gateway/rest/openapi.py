@@ -119,7 +119,7 @@ def _body(operation: Operation, kind: JobKind) -> Obj:
 
 
 def _answer(answer: Answer, kind: JobKind) -> Obj:
-    names = (*answer.headers, "X-Request-Id")
+    names = (*answer.headers, "X-Request-Id", "Warning")
     out: Obj = {"description": answer.description, "headers": _headers(names)}
     if answer.schema in ("sse", "log"):
         # a stream has no schema: its parts are described in words

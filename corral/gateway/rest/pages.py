@@ -6,6 +6,7 @@ anything about jobs, namespaces or people.
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Awaitable, Callable
 from functools import cache
 from importlib import resources
@@ -18,12 +19,17 @@ from corral import __version__
 from corral.gateway.problems import problem_of
 from corral.gateway.rest.answers import json_answer
 from corral.jobs.kinds import KINDS
+from corral.kube.config import ConfigError
+from corral.kube.errors import ApiError
+from corral.kube.transport import KubeConnectionError
 
 if TYPE_CHECKING:
     from corral.gateway.metrics import GatewayMetrics
     from corral.gateway.reach import Reach
 
 __all__ = ["Pages"]
+
+logger = logging.getLogger(__name__)
 
 Page = Callable[[Request], Awaitable[Response]]
 _POLICY: Final = (
@@ -79,8 +85,10 @@ class Pages:
             return Response("stopping\n", 503, media_type="text/plain")
         try:
             await self._reach.check()
-        except Exception as error:
-            return Response(f"{problem_of(error).detail}\n", 503, media_type="text/plain")
+        except (ApiError, KubeConnectionError, ConfigError, TimeoutError) as error:
+            # where it is and why not is nothing for everybody
+            logger.warning("not ready: %s", problem_of(error).detail)
+            return Response("the Kubernetes API does not answer\n", 503, media_type="text/plain")
         return Response("ok\n", media_type="text/plain")
 
     async def _numbers(self, request: Request) -> Response:

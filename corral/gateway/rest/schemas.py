@@ -35,6 +35,7 @@ HEADERS: Final[dict[str, Obj]] = {
     "Retry-After": {"description": "Seconds to wait.", "schema": _WHOLE},
     "WWW-Authenticate": {"description": "How to say who asks.", "schema": _TEXT},
     "X-Request-Id": {"description": "Of this request, as in the audit log.", "schema": _TEXT},
+    "Warning": {"description": "What the API server warns about.", "schema": _TEXT},
     "Allow": {"description": "The methods that can be used here.", "schema": _TEXT},
 }
 

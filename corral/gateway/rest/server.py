@@ -1,7 +1,7 @@
 """The HTTP server under the application: uvicorn with httptools, started and stopped by us.
 
 Signals are the process's own business, so uvicorn gets none of them; and it wakes up once a second
-instead of ten times.
+instead of ten times. What is no HTTP, or has more than 64 KiB of headers, is a problem too.
 """
 
 from __future__ import annotations
@@ -14,12 +14,32 @@ from collections.abc import AsyncIterator, Generator
 from contextlib import asynccontextmanager
 from typing import Final
 
+import orjson
 import uvicorn
 from starlette.types import ASGIApp
+from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
+
+from corral.gateway.problems import MEDIA_TYPE, Problem
 
 __all__ = ["RestServer"]
 
 _TICK: Final = 1.0
+
+
+class _Protocol(HttpToolsProtocol):
+    """Refuses as the application does, where the application never sees the request."""
+
+    def send_400_response(self, msg: str) -> None:
+        problem = Problem("bad-request", "this is no HTTP request, or its headers are too long")
+        body = orjson.dumps(problem.as_object())
+        head = (
+            "HTTP/1.1 400 Bad Request\r\n"
+            f"content-type: {MEDIA_TYPE}\r\n"
+            f"content-length: {len(body)}\r\n"
+            "connection: close\r\n\r\n"
+        )
+        self.transport.write(head.encode() + body)
+        self.transport.close()
 
 
 class _Quiet(uvicorn.Server):
@@ -52,7 +72,7 @@ class RestServer:
     def __init__(self, app: ASGIApp, *, context: ssl.SSLContext | None, grace: float) -> None:
         config = uvicorn.Config(
             app,
-            http="httptools",
+            http=_Protocol,
             ws="none",
             lifespan="off",
             log_config=None,

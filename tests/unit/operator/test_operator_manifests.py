@@ -135,7 +135,7 @@ def test_authorities_are_injected_into_our_webhooks() -> None:
 
 
 def test_printed_for_kubectl() -> None:
-    said = CliRunner().invoke(app, ["install", "--print", "--namespace", "mine"])
+    said = CliRunner().invoke(app, ["install", "--print", "--no-gateway", "--namespace", "mine"])
     assert said.exit_code == 0, said.output
     assert list(yaml.safe_load_all(said.stdout)) == install_objects(InstallSettings("mine"))
 
