@@ -30,6 +30,7 @@ if TYPE_CHECKING:
 __all__ = ["Session", "Target", "connected", "opened"]
 
 LOCAL_CLUSTER = Path("~/.corral/kubeconfig")
+_WARNINGS = 3
 
 
 @dataclass(frozen=True, slots=True)
@@ -157,11 +158,11 @@ def perform(work: Coroutine[Any, Any, None]) -> None:
         sys.stdout.flush()
     except KeyboardInterrupt:
         raise typer.Exit(INTERRUPTED) from None
-    except BrokenPipeError:
-        # Whoever read us has seen enough; the interpreter must not complain when it flushes.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        raise typer.Exit(0) from None
     except Exception as err:
+        if isinstance(_first(err), BrokenPipeError):
+            # Whoever read us has seen enough; the interpreter must not complain when it flushes.
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+            raise typer.Exit(0) from None
         trouble = trouble_of(_first(err))
         if trouble is None:
             raise
@@ -198,6 +199,20 @@ def check_certificate(config: ClusterConfig) -> None:
         )
 
 
+class _Warnings:
+    """Tells the first few warnings of the API server: some objects have a dozen."""
+
+    def __init__(self) -> None:
+        self._told = 0
+
+    def __call__(self, text: str) -> None:
+        self._told += 1
+        if self._told <= _WARNINGS:
+            complain(f"warning: {text}")
+        elif self._told == _WARNINGS + 1:
+            complain("warning: there are more; `kubectl apply --dry-run=server` shows them all")
+
+
 @asynccontextmanager
 async def opened(target: Target) -> AsyncIterator[Session]:
     """A session within; its connections are closed after it."""
@@ -212,7 +227,7 @@ async def opened(target: Target) -> AsyncIterator[Session]:
 
     path = kubeconfig_of(target)
     client = KubeClient.from_kubeconfig(
-        str(path) if path else None, target.context, on_warning=complain
+        str(path) if path else None, target.context, on_warning=_Warnings()
     )
     async with client:
         namespace = target.namespace or client.namespace

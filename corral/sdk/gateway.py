@@ -73,8 +73,12 @@ class GatewayAccess:
         return self._url
 
     async def close(self) -> None:
-        if self._open is not None:
-            await self._open.close()
+        if self._open is None:
+            return
+        if self._open.connector is not None:
+            # no farewell: it would go on behind our back, after the loop has ended
+            await self._open.connector.close(abort_ssl=True)
+        await self._open.close()
 
     # -- requests ----------------------------------------------------------------------------------
 
@@ -108,7 +112,10 @@ class GatewayAccess:
             ) as answer:
                 if answer.status >= 400:
                     raise error_of(answer.status, _json(await answer.read()))
-                yield answer
+                try:
+                    yield answer
+                finally:
+                    _hang_up(answer)
         except (aiohttp.ClientError, OSError) as err:
             raise NoCluster(
                 f"the gateway {self._url} gave no answer: {err}",
@@ -298,6 +305,13 @@ def _change(event: ServerEvent) -> Change | None:
         return None
     data = orjson.loads(event.data)
     return Change(data["type"], data["object"], data["phase"])
+
+
+def _hang_up(answer: aiohttp.ClientResponse) -> None:
+    """Leave an answer before its end: nobody waits for a farewell, and none is sent."""
+    connection = answer.connection
+    if connection is not None and connection.transport is not None:
+        connection.transport.abort()
 
 
 def _json(content: bytes) -> Any:

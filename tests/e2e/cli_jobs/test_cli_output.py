@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import signal
+import subprocess
 from typing import Any
 
 import pytest
 import yaml
 
-from tests.cluster.objects import eventually
-from tests.e2e.cli_jobs.commands import Cli
+from tests.cluster.objects import Objects, eventually
+from tests.e2e.cli_jobs.commands import Cli, training_job
+from tests.e2e.clusters import CORRAL, Up
 
 SUMMARY = {
     "kind", "namespace", "name", "uid", "resourceVersion", "phase", "message", "creationTime",
@@ -109,6 +112,20 @@ def test_plain_where_nobody_looks(done: Cli) -> None:
     assert row.split()[:5] == ["done", "trainingjob", "Succeeded", "0/1", "100%"]
     said = done("get", "tj", "--phase", "failed")
     assert said.err == f"no trainingjobs in namespace {done.namespace}\n"
+
+
+def test_changes_come_as_lines(up: Up, cli: Cli, objects: Objects) -> None:
+    argv = [*CORRAL, "get", "tj", "-w", "-n", cli.namespace, "--kubeconfig", str(up.kubeconfig)]
+    with subprocess.Popen(argv, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as seen:
+        assert seen.stdout is not None
+        assert seen.stderr is not None
+        objects.create("trainingjobs", training_job("new", ["true"], runPolicy={"suspend": True}))
+        assert seen.stdout.readline().startswith("trainingjob/new")
+        objects.delete("training.corral.dev/v1alpha1", "trainingjobs", "new")
+        assert any("Deleted" in line for line in iter(seen.stdout.readline, ""))
+        seen.send_signal(signal.SIGINT)
+        assert seen.wait(60) == 130
+        assert seen.stderr.read() == ""
 
 
 def test_nothing_there(cli: Cli) -> None:
