@@ -31,6 +31,8 @@ A body that is cut raises `aiohttp.ClientError`, OSError or TimeoutError; a refu
 """
 MAX_FAILURES: Final = 20
 """Failures in a row, with nothing read between them, until it is given up: over a minute."""
+SILENCE: Final = 400.0
+"""Seconds without a byte until it is asked again; a gateway ends a quiet answer well before."""
 _FIRST_WAIT, _LONGEST_WAIT = 0.05, 5.0
 _CUT = (aiohttp.ClientError, OSError, TimeoutError, BadFrame)
 
@@ -70,7 +72,7 @@ async def remote_logs(
             async with opener(query) as body:
                 reader, reached = FrameReader(), True
                 more, read = False, 0
-                async for data in body:
+                while data := await _next(body):
                     for found in reader.feed(data):
                         more = found.more
                         if found.position:
@@ -97,6 +99,15 @@ async def remote_logs(
         wait = min(_FIRST_WAIT * 2.0 ** min(failures, 16), _LONGEST_WAIT)
         asked = getattr(problem, "retry_after", None) or 0.0
         await sleep(max(wait * (1 + rng()), asked))
+
+
+async def _next(body: AsyncIterator[bytes]) -> bytes:
+    """Empty at the end. Raises TimeoutError where the other side seems to have vanished."""
+    async with asyncio.timeout(SILENCE):
+        async for data in body:
+            if data:
+                return data
+    return b""
 
 
 def _chunk(found: Frame) -> LogChunk:

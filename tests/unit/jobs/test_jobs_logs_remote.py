@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import random
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -10,7 +11,7 @@ from dataclasses import dataclass, field
 import aiohttp
 import pytest
 
-from corral.jobs import LogQuery, Position, errors
+from corral.jobs import LogQuery, Position, errors, log_remote
 from corral.jobs.log_frames import MORE, frame
 from corral.jobs.log_marks import Mark, SourceKey
 from corral.jobs.log_remote import MAX_FAILURES, log_params, remote_logs
@@ -110,6 +111,30 @@ async def test_a_gateway_that_does_not_come_back() -> None:
             continue
     assert len(gateway.waits) >= MAX_FAILURES
     assert max(gateway.waits) <= 10.0
+
+
+async def test_a_gateway_that_falls_silent(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its machine has vanished, and nobody closed the connection."""
+    monkeypatch.setattr(log_remote, "SILENCE", 0.02)
+    gateway = Gateway(frames=3, seed=1)
+    asked = 0
+
+    @asynccontextmanager
+    async def opened(query: LogQuery) -> AsyncIterator[AsyncIterator[bytes]]:
+        nonlocal asked
+        asked += 1
+        begin = int(str(query.position)) + 1 if query.position is not None else 0
+
+        async def body() -> AsyncIterator[bytes]:
+            yield gateway._frame(begin)
+            if begin < 2:
+                await asyncio.Event().wait()
+
+        yield body()
+
+    chunks = [chunk async for chunk in remote_logs(opened, LogQuery(), sleep=gateway.sleep)]
+    assert [chunk.data for chunk in chunks] == [gateway.line(n) for n in range(3)]
+    assert asked == 3
 
 
 async def test_refusals_are_told_at_once() -> None:
