@@ -48,6 +48,23 @@ async def test_a_folder_of_this_machine_is_mounted(
     assert (folder / "result.txt").read_text() == "<a b>"
 
 
+async def test_folders_are_not_mounted_where_pods_may_not_have_them(
+    client: AsyncTrainingClient,
+    folder: Path,
+    cluster: Objects,
+    namespace: str,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.delenv("CORRAL_SHIP", raising=False)
+    label = {"metadata": {"labels": {"pod-security.kubernetes.io/enforce": "baseline"}}}
+    path, kind = f"/api/v1/namespaces/{namespace}", "application/merge-patch+json"
+    assert cluster.backend.request("PATCH", path, label, content_type=kind).code == 200
+    job = await client.train(folder, ["x"], dry_run=True)
+    assert [sorted(volume) for volume in job.spec["template"]["spec"]["volumes"]] == [
+        ["emptyDir", "name"]
+    ]
+
+
 async def test_a_large_folder_goes_by_config_maps(
     client: AsyncTrainingClient, folder: Path, objects: Objects, monkeypatch: pytest.MonkeyPatch
 ) -> None:

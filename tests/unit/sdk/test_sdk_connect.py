@@ -89,6 +89,15 @@ async def test_options_that_are_none(tmp_path: Path) -> None:
             await client.train(len, replica=2)  # type: ignore[call-arg]
 
 
+def test_a_local_cluster_that_cannot_be(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    cluster = corral.LocalCluster(tmp_path / "file" / "inside")
+    assert repr(cluster) == f"<LocalCluster {tmp_path}/file/inside: not running>"
+    with pytest.raises(NoCluster, match="cannot use"):
+        cluster.start()
+    cluster.stop()
+
+
 def test_the_names_of_the_package() -> None:
     assert set(corral.__all__) <= set(corral.sdk.__all__)
     for package in (corral, corral.sdk):
