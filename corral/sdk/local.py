@@ -42,7 +42,10 @@ class LocalCluster:
     def running(self) -> bool:
         from corral.cluster.up.folder import DataFolder
 
-        return bool(DataFolder(self.folder).owner())
+        try:
+            return bool(DataFolder(self.folder).owner())
+        except OSError:
+            return False  # what is wrong with the folder is told when it is to be used
 
     def start(self) -> Self:
         """Return when it serves. Raises NoCluster."""
