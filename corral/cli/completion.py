@@ -1,11 +1,12 @@
 """Words that a shell completes: kinds, and the names of jobs.
 
-A shell waits for the answer, so the cluster gets two seconds; whatever goes wrong, nothing is
-completed and nothing is said.
+A shell waits for the answer, so the cluster gets two seconds (`CORRAL_COMPLETION_SECONDS` of them);
+whatever goes wrong, nothing is completed and nothing is said.
 """
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import Any, Final
 
@@ -13,7 +14,7 @@ import typer
 
 __all__ = ["complete_jobs", "complete_kinds", "script"]
 
-_PATIENCE: Final = 2.0
+_PATIENCE: Final = "2"
 SHELLS: Final = ("bash", "zsh", "fish")
 
 
@@ -84,7 +85,8 @@ async def _names(ctx: typer.Context, kind: str) -> set[str]:
         gateway=ctx.params.get("gateway"),
     )
     names: set[str] = set()
-    async with asyncio.timeout(_PATIENCE), opened(target) as session:
+    patience = float(os.environ.get("CORRAL_COMPLETION_SECONDS", _PATIENCE))
+    async with asyncio.timeout(patience), opened(target) as session:
         for one in [kind_of(kind)] if kind else job_kinds():
             try:
                 page = await session.jobs.list(one, session.namespace, ListQuery())

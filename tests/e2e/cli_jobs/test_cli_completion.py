@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from corral.cli.completion import script
 from tests.cluster.objects import Objects
 from tests.e2e.cli_jobs.commands import SLEEPS, Cli, training_job
 from tests.e2e.clusters import Up
@@ -24,6 +25,7 @@ def bin_folder(tmp_path: Path) -> Path:
         file = folder / program
         file.write_text(f'#!/bin/sh\nexec {sys.executable} -m corral.cli.{module} "$@"\n')
         file.chmod(0o755)
+        (folder / f"{program}.bash").write_text(script(program, "bash"))
     return folder
 
 
@@ -38,6 +40,7 @@ def environment(up: Up, bin_folder: Path) -> dict[str, str]:
         **os.environ,
         "PATH": f"{bin_folder}:{os.environ['PATH']}",
         "KUBECONFIG": str(up.kubeconfig),
+        "CORRAL_COMPLETION_SECONDS": "60",
         "PYTHONPATH": str(Path(__file__).parents[3]),
     }
 
@@ -55,13 +58,13 @@ def in_bash(up: Up, bin_folder: Path, *words: str) -> list[str]:
     """What bash offers for the last of some words."""
     program = words[0]
     quoted = " ".join(f"'{word}'" for word in words)
-    script = f"""
-source <(corral completion bash --program {program})
+    text = f"""
+source {bin_folder}/{program}.bash
 COMP_WORDS=({quoted}); COMP_CWORD={len(words) - 1}
 _{program}_completion {program}
 printf '%s\\n' "${{COMPREPLY[@]}}"
 """
-    return shell(up, bin_folder, "bash", "-c", script)
+    return shell(up, bin_folder, "bash", "-c", text)
 
 
 def test_bash(up: Up, namespace: str, bin_folder: Path, jobs: None) -> None:
@@ -82,21 +85,23 @@ def test_nothing_is_said_where_there_is_no_cluster(up: Up, bin_folder: Path) -> 
 def test_zsh(up: Up, bin_folder: Path) -> None:
     if shutil.which("zsh") is None:
         pytest.skip("there is no zsh on this machine")
-    script = "autoload -Uz compinit; compinit -u; source <(corral completion zsh); print ok"
-    assert shell(up, bin_folder, "zsh", "-f", "-c", script) == ["ok"]
+    text = "autoload -Uz compinit; compinit -u; source <(corral completion zsh); print ok"
+    assert shell(up, bin_folder, "zsh", "-f", "-c", text) == ["ok"]
 
 
 def test_fish(up: Up, bin_folder: Path) -> None:
     if shutil.which("fish") is None:
         pytest.skip("there is no fish on this machine")
-    script = "corral completion fish | source; complete -C 'corral su'"
-    assert "suspend" in shell(up, bin_folder, "fish", "-c", script)
+    text = "corral completion fish | source; complete -C 'corral su'"
+    assert "suspend" in shell(up, bin_folder, "fish", "-c", text)
 
 
 @pytest.mark.parametrize("name", ["bash", "zsh", "fish"])
 def test_every_script_names_its_program(cli: Cli, name: str) -> None:
-    assert "_CORRAL_COMPLETE" in cli("completion", name).out
-    assert "_ODH_COMPLETE" in cli("completion", name, "--program", "odh").out
+    for program in ("corral", "odh"):
+        said = cli("completion", name, "--program", program)
+        assert said.out == f"{script(program, name)}\n"
+        assert f"_{program.upper()}_COMPLETE" in said.out
 
 
 def test_a_shell_that_nobody_knows(cli: Cli) -> None:
