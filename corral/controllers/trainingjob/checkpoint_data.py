@@ -215,6 +215,10 @@ class DataRemover:
             self._client, CHECKPOINTS, checkpoint, finalizer=FINALIZER, field_manager=FIELD_MANAGER
         )
 
+    def pending_of_job(self, job: Obj) -> list[str]:
+        """Keys of the Checkpoints that may have waited for the job's own pod."""
+        return [key_of(found) for found in self._pending(job)]
+
     def pending_of_janitor(self, pod: Obj) -> list[str]:
         """The Checkpoints to look at when a janitor has changed."""
         name = (pod["metadata"].get("labels") or {}).get(JANITOR_LABEL, "")

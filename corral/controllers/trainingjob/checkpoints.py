@@ -240,6 +240,10 @@ def register(
     )
     data.watch(controller.checkpoints)
     data.watch(controller.data.janitors, mapped(controller.data.pending_of_janitor))
+    # a pod that ends cannot delete what it was told to
+    data.watch(
+        controller.caches.jobs, mapped(controller.data.pending_of_job), when=_concerns_retention
+    )
     return controller
 
 
