@@ -3,8 +3,8 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 WORKERS ?= 2
-# a case that fails is tried once more, and reported as RERUN
-PARALLEL := -n $(WORKERS) --dist loadfile --reruns 1 -rfEsR
+# files in the order of tests/order.py; a case that fails is tried once more, and reported as RERUN
+PARALLEL := -n $(WORKERS) --dist loadfile --no-loadscope-reorder --reruns 1 -rfEsR
 
 .PHONY: install demo test test-real soak lint bench clean
 

@@ -9,6 +9,14 @@ from pathlib import Path
 import pytest
 
 from tests.backends import Backend, EmbeddedBackend, RealBackend
+from tests.order import rank
+
+TESTS = Path(__file__).parent
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """The longest files first: whoever gets one must not be the last to finish."""
+    items.sort(key=lambda item: rank(item.path.relative_to(TESTS).as_posix()))
 
 
 @pytest.fixture(scope="session")

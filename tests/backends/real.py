@@ -92,6 +92,8 @@ class RealBackend(Backend):
             f"--root-ca-file={ca}", f"--cluster-signing-cert-file={ca}",
             f"--cluster-signing-key-file={ca_key}", "--use-service-account-credentials=true",
             "--kube-api-qps=500", "--kube-api-burst=1000",
+            # what it only looks at now and then: nobody has to wait for the default 15 s and more
+            "--pvclaimbinder-sync-period=1s", "--resource-quota-sync-period=10s",
         )  # fmt: skip
         settings = self.folder / "scheduler.json"
         settings.write_text(json.dumps(self._scheduler_settings()))

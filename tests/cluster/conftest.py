@@ -51,8 +51,3 @@ def group(cluster: Objects, unique: str) -> Iterator[str]:
     eventually(lambda: cluster.backend.request("GET", f"/apis/{group}/v1/widgets").code == 200)
     yield group
     cluster.delete("apiextensions.k8s.io/v1", "customresourcedefinitions", f"widgets.{group}")
-
-
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """The longest file first: whoever gets it must not be the last to finish."""
-    items.sort(key=lambda item: "cluster/training/" not in item.nodeid)

@@ -1,7 +1,12 @@
-"""Every case runs with the kubectl of the machine, and with the newest one where it is built."""
+"""Two kubectls: that of the machine, and the newest one where it is built.
+
+One of them runs every case: that of the machine on our server, the newest on the real one. The
+other runs those in which versions differ most: apply, get in every output, discovery and explain.
+"""
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
@@ -11,8 +16,21 @@ from tests.backends import Backend
 from tests.cluster.binaries import built, on_machine
 from tests.cluster.kubectl.runner import Kubectl
 
+BOTH = {"test_kubectl_apply", "test_kubectl_get", "test_kubectl_discovery"}
 
-@pytest.fixture(scope="session", params=["machine", "newest"])
+
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    """Which kubectl a case runs with."""
+    if "binary" in metafunc.fixturenames:
+        first, other = "machine", "newest"
+        if os.environ.get("CORRAL_BACKEND") == "real":
+            first, other = other, first
+        both = metafunc.module.__name__.rpartition(".")[2] in BOTH
+        chosen = [first, other] if both else [first]
+        metafunc.parametrize("binary", chosen, indirect=True, scope="session")
+
+
+@pytest.fixture(scope="session")
 def binary(request: pytest.FixtureRequest, backend: Backend) -> str:
     """A kubectl binary. The cases with the newest one need it built (make test-real)."""
     found = on_machine("kubectl") if request.param == "machine" else built("kubectl")

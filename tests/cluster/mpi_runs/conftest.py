@@ -8,7 +8,7 @@ import pytest
 
 from corral.cluster.node.isolation import Capabilities
 from tests.backends import Backend, Node, add_node, own_backend
-from tests.cluster.mpi_runs.mpi_stage import Jobs, image_map
+from tests.cluster.mpi_runs.mpi_stage import MODES, Jobs, image_map
 from tests.cluster.objects import Objects
 
 
@@ -19,7 +19,7 @@ def backend(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Backend]:
         yield backend
 
 
-@pytest.fixture(scope="session", params=("root", "user"))
+@pytest.fixture(scope="session", params=MODES)
 def node(
     request: pytest.FixtureRequest, backend: Backend, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Node]:

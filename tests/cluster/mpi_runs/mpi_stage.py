@@ -26,6 +26,8 @@ PROGRAMS = ROOT / "tests" / "mpi" / "programs"
 CACHE = Path(os.environ.get("CORRAL_CACHE") or Path.home() / ".cache" / "corral") / "mpi"
 WORKERS, SLOTS = 2, 2
 RANKS = WORKERS * SLOTS
+MODES = ("root", "user")
+"""In which all programs find names."""
 PATIENCE = 120.0
 """Seconds that a run may take on a busy machine."""
 _LINE = re.compile(r"rank (\d+) of (\d+) on (\S+): (\S+) (\S+)")
