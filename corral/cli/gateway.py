@@ -34,6 +34,10 @@ def gateway(
     ] = "127.0.0.1:8444",
     cert: Annotated[Path | None, typer.Option(help="Certificate to serve with, PEM.")] = None,
     key: Annotated[Path | None, typer.Option(help="Its key, PEM.")] = None,
+    given_certs: Annotated[
+        Path | None,
+        typer.Option(help="Folder with tls.crt and tls.key, which are used if they are there."),
+    ] = None,
     cert_dir: Annotated[
         Path, typer.Option(help="Folder for a certificate of our own, without --cert and --key.")
     ] = DEFAULT_CERTS,
@@ -56,6 +60,8 @@ def gateway(
 
     if (cert is None) != (key is None):
         raise typer.BadParameter("--cert and --key belong together")
+    if given_certs is not None and (given_certs / "tls.crt").exists():
+        cert, key = given_certs / "tls.crt", given_certs / "tls.key"
     logging.basicConfig(
         level=logging.DEBUG if verbose else logging.WARNING,
         format="%(asctime)s %(levelname)s %(name)s: %(message)s",
