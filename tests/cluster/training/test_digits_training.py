@@ -12,6 +12,7 @@ from tests.cluster.objects import Objects, eventually
 from tests.cluster.training.training_stage import (
     API,
     ARGS,
+    AT_ONCE,
     STEPS,
     Jobs,
     Obj,
@@ -34,7 +35,7 @@ def check_result(jobs: Jobs, name: str, alone: Obj) -> Obj:
 
 @pytest.mark.parametrize("name", [JOB, pytest.param("digits-local", marks=pytest.mark.soak)])
 def test_undisturbed(jobs: Jobs, alone: Obj, name: str) -> None:
-    jobs.create(name, args=ARGS)
+    jobs.create(name, args=AT_ONCE)
     status = check_result(jobs, name, alone)
     assert alone["accuracy"] > 0.95
     assert status["replicas"] | {"restarts": 0, "succeeded": 4, "failed": 0} == status["replicas"]

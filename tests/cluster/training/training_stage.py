@@ -25,7 +25,8 @@ Obj = dict[str, Any]
 API = "training.corral.dev/v1alpha1"
 EXAMPLES = Path(__file__).parents[3] / "examples" / "trainingjob"
 STEPS = 300
-ARGS = ["--steps", str(STEPS), "--pace", "0.03"]
+AT_ONCE = ["--steps", str(STEPS)]
+ARGS = [*AT_ONCE, "--pace", "0.03"]
 """Slow enough to be met in the middle."""
 OUT_OF_SERVICE = {"key": "node.kubernetes.io/out-of-service", "effect": "NoExecute"}
 PATIENCE = 150.0
