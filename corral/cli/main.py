@@ -40,13 +40,22 @@ for command in (
 app.add_typer(checkpoints.app)
 
 
-@app.callback()
-def root(
-    version: Annotated[bool, typer.Option("--version", help="Print the version and exit.")] = False,
-) -> None:
-    if version:
+def _version(asked: bool) -> None:
+    if asked:
         print(f"corral {corral.__version__}")
         raise typer.Exit
+
+
+Version = Annotated[
+    bool,
+    # eager: before it is missed that there is no command
+    typer.Option("--version", callback=_version, is_eager=True, help="Print the version and exit."),
+]
+
+
+@app.callback()
+def root(version: Version = False) -> None:
+    """Options of every command."""
 
 
 @app.command()

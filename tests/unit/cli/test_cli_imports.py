@@ -9,6 +9,8 @@ from pathlib import Path
 
 import pytest
 
+import corral
+
 HEAVY = (
     "aiohttp", "asyncio", "cryptography", "fastapi", "grpc", "kubernetes_validate", "numpy",
     "obstore", "orjson", "pydantic", "rich", "ssl", "starlette", "uvicorn", "wasmtime", "yaml",
@@ -46,3 +48,11 @@ def test_both_command_lines_are_installed() -> None:
         "corral": "corral.cli.main:main",
         "odh": "corral.cli.odh:main",
     }
+
+
+def test_version_needs_no_command() -> None:
+    done = subprocess.run(
+        [sys.executable, "-m", "corral.cli.main", "--version"],
+        capture_output=True, text=True, timeout=60, check=True,
+    )  # fmt: skip
+    assert done.stdout == f"corral {corral.__version__}\n"
