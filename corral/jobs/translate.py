@@ -210,6 +210,12 @@ def _unavailable(error: kube.ApiError, asked: Asked) -> JobError:
     )
 
 
+def _timeout(error: kube.ApiError, asked: Asked) -> JobError:
+    if "Too large resource version" in error.message:  # one that this server has never given
+        return errors.Expired(error.message)
+    return _unavailable(error, asked)
+
+
 def _other(error: kube.ApiError, asked: Asked) -> JobError:
     if error.status_code == 404:
         return _not_found(error, asked)
@@ -234,5 +240,5 @@ _MAKERS = (
     ),
     (kube.ServiceUnavailable, _unavailable),
     (kube.ServerTimeout, _unavailable),
-    (kube.Timeout, _unavailable),
+    (kube.Timeout, _timeout),
 )

@@ -9,10 +9,11 @@ is still told, and nothing is told twice.
 from __future__ import annotations
 
 import asyncio
+import re
 from collections.abc import AsyncGenerator, Callable, Iterable
 from contextlib import aclosing
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import Final, Literal
 
 from corral.jobs import errors
 from corral.jobs.kinds import JobKind
@@ -22,8 +23,9 @@ from corral.jobs.translate import Asked, telling
 from corral.kube.client import KubeClient
 from corral.kube.types import Obj
 
-__all__ = ["Change", "Scope", "Until", "changes", "wait_for"]
+__all__ = ["Change", "Scope", "Until", "changes", "is_version", "wait_for"]
 
+_VERSION: Final = re.compile(r"[0-9]{1,20}")
 Until = Callable[[Obj], bool] | str | Iterable[str]
 """A condition on the object, a phase, or several."""
 
@@ -60,6 +62,11 @@ class Scope:
         return Asked.of("watch", self.kind, self.namespace, name=self.name or "")
 
 
+def is_version(text: str) -> bool:
+    """Whether it is what an API server gives as a resource version."""
+    return bool(_VERSION.fullmatch(text)) and int(text) < 1 << 64
+
+
 async def changes(
     client: KubeClient, scope: Scope, *, since: str | None = None
 ) -> AsyncGenerator[Change, None]:
@@ -69,9 +76,12 @@ async def changes(
 
     Raises:
         NotFound: a name was given and there is no such object at the start.
+        BadRequest: ``since`` is no version.
         Expired: the server no longer has ``since``.
     """
     check(scope.kind, scope.query)
+    if since and not is_version(since):
+        raise errors.BadRequest(f"{since!r} is not the version of a change")
     seen = _Seen(scope)
     version = since or ""
     if not version:

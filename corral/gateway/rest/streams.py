@@ -8,7 +8,6 @@ goes on where it was. Logs are passed through as they come from `corral.jobs.log
 
 from __future__ import annotations
 
-import re
 from collections.abc import AsyncGenerator
 from contextlib import aclosing
 from datetime import UTC, datetime
@@ -26,10 +25,10 @@ from corral.gateway.rest.views import FILTER_PARAMS, filters
 from corral.jobs.log_frames import MEDIA_TYPE, MORE, frame
 from corral.jobs.logs import LogChunk, LogQuery
 from corral.jobs.queries import ListQuery
+from corral.jobs.watching import is_version
 
 __all__ = ["LOG_PARAMS", "ONE_LOG_PARAMS", "WATCH_ALL_PARAMS", "WATCH_PARAMS", "logs", "watch"]
 
-_VERSION: Final = re.compile(r"[A-Za-z0-9._\-]{1,100}")
 _WHAT: Final = choice(
     "view", "Whole objects, or only what a list of phases needs.", ("object", "phase"),
     default="object",
@@ -55,7 +54,7 @@ _END: Final = b"event: end\ndata: {}\n\n"
 
 async def watch(ask: Ask) -> Response:
     since = ask.header("Last-Event-ID")
-    if since and not _VERSION.fullmatch(since):
+    if since and not is_version(since):
         said = "must be the id of an event"
         raise Refused("bad-request", f"Last-Event-ID {said}", errors=(("Last-Event-ID", said),))
     query = filters(ask.query) if not ask.name else ListQuery()

@@ -59,6 +59,8 @@ DENIED = (
          "slow", ""),
         (kube.ServiceUnavailable("starting"), errors.Unavailable, "cannot answer now", ""),
         (kube.ServerTimeout("slow"), errors.Unavailable, "cannot answer now", ""),
+        (kube.Timeout("slow"), errors.Unavailable, "cannot answer now", ""),
+        (kube.Timeout("Too large resource version: 9, current: 5"), errors.Expired, "9", ""),
         (kube.InternalError("oops"), errors.ServerError, "failed: oops", ""),
         (kube.ApiError("teapot", code=418), errors.BadRequest, "teapot", ""),
         (kube.ApiError("no", code=404), errors.NotInstalled, "does not know", ""),

@@ -147,6 +147,12 @@ async def test_going_on_from_a_version() -> None:
         await run(Script([], [expired]), 1, since="1")
 
 
+@pytest.mark.parametrize("since", ["q-Jz", "-1", "1.5", " 7", "٣", str(1 << 64), "9" * 50])
+async def test_what_is_no_version(since: str) -> None:
+    with pytest.raises(BadRequest, match="not the version of a change"):
+        await run(Script([], []), 1, since=since)
+
+
 async def test_filters() -> None:
     script = Script(
         [listed("5", job(3), job(4, "Running", "b"))],
