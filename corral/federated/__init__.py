@@ -1,0 +1,39 @@
+"""Federated learning without a cluster: strategies, codecs, exact streaming aggregation, privacy.
+
+Pure Python and NumPy; nothing of Kubernetes in it. Start with `Aggregation` (engine.py): it takes
+the updates of a round as they come and gives the next model. docs/federated.md tells the rest.
+"""
+
+from corral.federated.codecs import CODECS, Codec, Spool, codec, decode_chunks, decode_stream
+from corral.federated.engine import Aggregation, Result
+from corral.federated.errors import (
+    AggregationFailed,
+    BudgetExhausted,
+    FederatedError,
+    InvalidConfig,
+    UpdateRejected,
+)
+from corral.federated.strategies import STRATEGIES, Strategy, strategy
+from corral.federated.tensors import Model, Tensor, Update
+
+__all__ = [
+    "CODECS",
+    "STRATEGIES",
+    "Aggregation",
+    "AggregationFailed",
+    "BudgetExhausted",
+    "Codec",
+    "FederatedError",
+    "InvalidConfig",
+    "Model",
+    "Result",
+    "Spool",
+    "Strategy",
+    "Tensor",
+    "Update",
+    "UpdateRejected",
+    "codec",
+    "decode_chunks",
+    "decode_stream",
+    "strategy",
+]

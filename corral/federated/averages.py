@@ -1,0 +1,98 @@
+"""The weighted mean of models: each update is added when it comes and needed no more.
+
+The sums are exact (`corral.federated.exact`), so the mean is the same bit for bit in whatever
+order and grouping the updates came. An update with a value that is not finite leaves no trace:
+what was added of it before the value was met is taken out again, exactly.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Sequence
+
+import numpy as np
+
+from corral.federated.errors import AggregationFailed
+from corral.federated.exact import MAX_TOTAL_WEIGHT, ExactSum
+from corral.federated.tensors import Model, Tensor, Vector
+from corral.federated.workers import spread
+
+Piece = tuple[int, int]  # a tensor, and a segment of it
+
+
+class Average:
+    """The mean of models of one layout, in memory of twice a float32 model."""
+
+    def __init__(self, example: Model, *, expected: int) -> None:
+        self._like = [(tensor.name, tensor.shape, tensor.values.dtype) for tensor in example]
+        self._sums = [
+            ExactSum(len(values), values.dtype, expected=expected) for values in example.vectors
+        ]
+        self._pieces: list[Piece] = [
+            (tensor, segment)
+            for tensor, sums in enumerate(self._sums)
+            for segment in range(sums.segments)
+        ]
+        self.weight = 0
+
+    def add(self, models: Sequence[Model], weights: Sequence[int]) -> list[int]:
+        """Adds many at once, each block of all of them while it is in the cache.
+
+        Returns the indexes of models that hold values that are not finite: they are not counted.
+        """
+        total = self.weight + sum(weights)
+        if total > MAX_TOTAL_WEIGHT:
+            raise AggregationFailed(f"total weight {total} is more than {MAX_TOTAL_WEIGHT}")
+        for sums in self._sums:
+            sums.reserve(total)
+        vectors = [[model.vectors[tensor] for model in models] for tensor in range(len(self._sums))]
+
+        def add(piece: Piece) -> list[tuple[int, int]]:
+            tensor, segment = piece
+            return self._sums[tensor].add(segment, vectors[tensor], weights)
+
+        refused = spread(add, self._pieces)
+        bad = sorted({model for pairs in refused for _, model in pairs})
+        if bad:
+            self._take_out(bad, vectors, weights=weights, refused=refused)
+        self.weight = total - sum(weights[index] for index in bad)
+        return bad
+
+    def _take_out(
+        self,
+        bad: Sequence[int],
+        vectors: Sequence[Sequence[Vector]],
+        *,
+        weights: Sequence[int],
+        refused: Sequence[Sequence[tuple[int, int]]],
+    ) -> None:
+        for piece, pairs in zip(self._pieces, refused, strict=True):
+            without: dict[int, set[int]] = defaultdict(set)
+            for block, model in pairs:
+                without[model].add(block)
+            tensor, segment = piece
+            for model in bad:
+                self._sums[tensor].remove(
+                    segment,
+                    vectors[tensor][model],
+                    weights[model],
+                    without=frozenset(without[model]),
+                )
+
+    def take(self) -> Model:
+        """The mean; the sums are freed while it is written, and gone afterwards."""
+        if not self.weight:
+            raise AggregationFailed("cannot aggregate: total_samples is zero")
+        results: list[Vector] = [np.empty(sums.size, sums.dtype) for sums in self._sums]
+
+        def take(piece: Piece) -> None:
+            tensor, segment = piece
+            self._sums[tensor].take(segment, float(self.weight), results[tensor])
+
+        spread(take, self._pieces)
+        return Model(
+            tuple(
+                Tensor(name, shape, values)
+                for (name, shape, _), values in zip(self._like, results, strict=True)
+            )
+        )

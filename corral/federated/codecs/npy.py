@@ -1,0 +1,46 @@
+"""`npy`: NumPy's own file of one array, without pickle; the data is read in place."""
+
+from __future__ import annotations
+
+import io
+
+import numpy as np
+from numpy.lib import format as npy_format
+
+from corral.federated.codecs.base import Bytes
+from corral.federated.errors import InvalidConfig, UpdateRejected
+from corral.federated.tensors import Model
+
+_HEADER = 64 * 1024
+
+
+class Npy:
+    name = "npy"
+
+    def decode(self, data: Bytes) -> Model:
+        view = memoryview(data).cast("B")
+        head = io.BytesIO(view[:_HEADER])
+        try:
+            version = npy_format.read_magic(head)
+            read = {
+                (1, 0): npy_format.read_array_header_1_0,
+                (2, 0): npy_format.read_array_header_2_0,
+            }[version]
+            shape, fortran, dtype = read(head)
+        except (ValueError, KeyError, EOFError) as error:
+            raise UpdateRejected(f"invalid npy payload: {error}") from error
+        if dtype.hasobject:
+            raise UpdateRejected("invalid npy payload: it holds Python objects")
+        body = view[head.tell() :]
+        count = int(np.prod(shape, dtype=np.int64))
+        if count * dtype.itemsize != body.nbytes:
+            raise UpdateRejected(f"invalid npy payload: {body.nbytes} bytes for shape {shape}")
+        array = np.frombuffer(body, dtype)
+        return Model.vector(array.reshape(shape, order="F" if fortran else "C"))
+
+    def encode(self, model: Model) -> bytes:
+        if len(model.tensors) != 1:
+            raise InvalidConfig("npy holds one tensor; use safetensors for several")
+        buffer = io.BytesIO()
+        np.save(buffer, model.tensors[0].array, allow_pickle=False)
+        return buffer.getvalue()

@@ -1,0 +1,151 @@
+"""One block of a float32 sum: 64 bits an element, as fast as adding floats.
+
+Each element is an int64 that counts a power of two, the *grain*, common to the block. A float32
+that is a multiple of the grain and not too large becomes an integer by adding one constant to it as
+a float64 (the low bits of the result *are* the integer); multiplying by the weight and adding
+are then integer operations, which round nothing. The few values that do not fit the grain
+(too small or too large beside the block's first update) are set aside, exactly, and a block in
+which they are many turns into `Digits`. What is represented is always the exact sum; only the
+way it is written down depends on the order.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+
+from corral.federated.exact.digits import Digits, Floats, Ints
+
+Singles = npt.NDArray[np.float32]
+
+HEADROOM = 3
+"""Bits by which later updates may exceed the largest value of a block's first update."""
+
+SIGNIFICANT = 50
+"""Bits of one value: what the constant leaves, less one for the sign and one to spare."""
+
+_DENSE = 8
+"""A block turns into digits when more than one in so many elements was set aside."""
+
+
+class Scratch:
+    """What one thread needs while it adds blocks of up to `size` elements."""
+
+    def __init__(self, size: int) -> None:
+        self.magnitudes = np.empty(size, np.float32)
+        self.shifted = np.empty(size, np.float64)
+
+
+class Block:
+    """The exact sums of `size` neighbouring elements."""
+
+    __slots__ = (
+        "_aside",
+        "_constant",
+        "_count",
+        "_grain",
+        "_large",
+        "_odd",
+        "_small",
+        "_sums",
+        "_wide",
+    )
+
+    def __init__(self, sums: Ints) -> None:
+        self._sums = sums
+        self._wide: Digits | None = None
+        self._aside: list[tuple[Ints, Floats, int]] = []
+        self._odd = 0  # how many values were set aside
+        self._count = 0  # the weight that was added, each unit of it with the constant
+        self._constant = 0.0
+        self._grain: int | None = None
+        self._small = self._large = np.float32(0)
+
+    def add(self, values: Singles, weight: int, *, bits: int, scratch: Scratch) -> bool:
+        """Adds `weight * values`; False, and nothing added, when a value is not finite."""
+        size = len(values)
+        magnitudes = np.abs(values, out=scratch.magnitudes[:size])
+        largest = magnitudes.max()
+        if not np.isfinite(largest):
+            return False
+        if self._wide is not None:
+            self._wide.add(values.astype(np.float64), weight)
+            return True
+        if self._grain is None:
+            if largest == 0:
+                return True
+            self._choose(float(largest), bits)
+        shifted = scratch.shifted[:size]
+        np.copyto(shifted, values)
+        if magnitudes.min() < self._small or largest > self._large:
+            self._set_aside(values, weight, magnitudes=magnitudes, shifted=shifted)
+        np.add(shifted, self._constant, out=shifted)
+        integers = shifted.view(np.int64)
+        if weight != 1:
+            np.multiply(integers, weight, out=integers)
+        np.add(self._sums, integers, out=self._sums)
+        self._count += weight
+        if self._odd * _DENSE > size:
+            self.widen()
+        return True
+
+    def _choose(self, largest: float, bits: int) -> None:
+        exponent = int(np.frexp(largest)[1]) + HEADROOM
+        grain = max(exponent - bits, -149)
+        self._grain = grain
+        # 1.5 * 2**52 grains: in that binade of float64 the last bit counts one grain
+        self._constant = float(np.ldexp(1.5, 52 + grain))
+        self._large = np.float32(np.ldexp(1.0, exponent) if exponent < 128 else np.inf)
+        # from here on the last bit of a float32 is a whole grain
+        self._small = np.float32(np.ldexp(1.0, grain + 23)) if grain > -149 else np.float32(0)
+
+    def _set_aside(
+        self, values: Singles, weight: int, *, magnitudes: Singles, shifted: Floats
+    ) -> None:
+        odd = (magnitudes < self._small) | (magnitudes > self._large)
+        odd &= magnitudes != 0
+        where = np.flatnonzero(odd)
+        if len(where):
+            shifted[where] = 0.0
+            self._aside.append((where, values[where].astype(np.float64), weight))
+            self._odd += len(where)
+
+    def widen(self) -> None:
+        """Turns into digits, which have room for any weight."""
+        if self._wide is not None:
+            return
+        self._wide = Digits(len(self._sums))
+        if self._grain is not None:
+            self._wide.add_integers(self._integers(), self._grain)
+        for where, values, weight in self._aside:
+            self._wide.add(values, weight, at=where)
+        self._sums, self._aside = np.zeros(0, np.int64), []
+
+    def _integers(self) -> Ints:
+        """The sums in grains, without the constant."""
+        constant = int(np.float64(self._constant).view(np.int64)) * self._count
+        wrapped = (constant + (1 << 63)) % (1 << 64) - (1 << 63)
+        return self._sums - np.int64(wrapped)
+
+    def rounded(self) -> Floats:
+        """The sums, each rounded once to float64."""
+        if self._wide is not None:
+            return self._wide.rounded()
+        if self._grain is None:
+            return np.zeros(len(self._sums))
+        integers = self._integers()
+        result = integers.astype(np.float64)
+        result *= float(np.ldexp(1.0, self._grain))
+        if self._aside:
+            self._put_together(integers, result)
+        return result
+
+    def _put_together(self, integers: Ints, result: Floats) -> None:
+        """The elements of which a part was set aside."""
+        assert self._grain is not None
+        elements = np.unique(np.concatenate([where for where, _, _ in self._aside]))
+        whole = Digits(len(elements))
+        whole.add_integers(integers[elements], self._grain)
+        for where, values, weight in self._aside:
+            whole.add(values, weight, at=np.searchsorted(elements, where))
+        result[elements] = whole.rounded()

@@ -1,0 +1,105 @@
+"""The exact weighted sum of vectors, cut into blocks that fit the cache of a core.
+
+Memory: 8 bytes an element for float32 (twice the vector), about 24 for float64, whatever the number
+of vectors. `take` gives the blocks back while it writes the result, so it needs no more.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import numpy.typing as npt
+
+from corral.federated.exact.blocks import SIGNIFICANT, Block, Scratch
+from corral.federated.exact.digits import Digits
+
+Vector = npt.NDArray[np.float32] | npt.NDArray[np.float64]
+
+BLOCK = 32 * 1024
+SEGMENT = 16 * BLOCK
+"""What one thread works on before it takes the next piece, and what is freed at once."""
+
+MAX_TOTAL_WEIGHT = (1 << 31) - 1
+
+
+class ExactSum:
+    """The sum of `weight * vector` over what was added; weights are integers.
+
+    Constraints: pieces of different segments may be added by different threads at once, pieces of
+    one segment may not. `expected` is a guess of the total weight: more is allowed, and slower.
+    """
+
+    def __init__(self, size: int, dtype: npt.DTypeLike, *, expected: int = 1 << 16) -> None:
+        self.size = size
+        self.dtype = np.dtype(dtype)
+        room = max(min(expected, MAX_TOTAL_WEIGHT), 1).bit_length()
+        self._bits = min(SIGNIFICANT, 63 - room)
+        self._segments: list[list[Block | Digits]] = [
+            self._segment(min(SEGMENT, size - start)) for start in range(0, size, SEGMENT)
+        ]
+
+    def _segment(self, size: int) -> list[Block | Digits]:
+        starts = range(0, size, BLOCK)
+        if self.dtype == np.float64:
+            return [Digits(min(BLOCK, size - start)) for start in starts]
+        sums = np.zeros(size, np.int64)
+        return [Block(sums[start : start + BLOCK]) for start in starts]
+
+    @property
+    def segments(self) -> int:
+        return len(self._segments)
+
+    def reserve(self, total: int) -> None:
+        """Makes room for a total weight; call it before the weight is added."""
+        if total >> (63 - self._bits) and self.dtype == np.float32:
+            for segment in self._segments:
+                for block in segment:
+                    if isinstance(block, Block):
+                        block.widen()
+
+    def add(
+        self, segment: int, vectors: Sequence[Vector], weights: Sequence[int]
+    ) -> list[tuple[int, int]]:
+        """Adds one segment of whole vectors; the (block, vector) pairs left out as not finite."""
+        refused: list[tuple[int, int]] = []
+        scratch = Scratch(BLOCK)
+        with np.errstate(all="ignore"):
+            for number, block in enumerate(self._segments[segment]):
+                start = segment * SEGMENT + number * BLOCK
+                for index, vector in enumerate(vectors):
+                    values = vector[start : start + BLOCK]
+                    if not self._add_block(block, values, weights[index], scratch):
+                        refused.append((number, index))
+        return refused
+
+    def _add_block(
+        self, block: Block | Digits, values: Vector, weight: int, scratch: Scratch
+    ) -> bool:
+        if isinstance(block, Block):
+            return block.add(values, weight, bits=self._bits, scratch=scratch)  # type: ignore[arg-type]
+        if not np.isfinite(np.abs(values).max()):
+            return False
+        block.add(values, weight)  # type: ignore[arg-type]
+        return True
+
+    def remove(
+        self, segment: int, vector: Vector, weight: int, *, without: frozenset[int] = frozenset()
+    ) -> None:
+        """Takes out what `add` added of a vector, but for the blocks it left out."""
+        scratch = Scratch(BLOCK)
+        for number, block in enumerate(self._segments[segment]):
+            start = segment * SEGMENT + number * BLOCK
+            if number not in without:
+                self._add_block(block, vector[start : start + BLOCK], -weight, scratch)
+
+    def take(self, segment: int, divisor: float, out: Vector) -> None:
+        """Writes sum / divisor of a segment and frees it; it cannot be added to afterwards."""
+        start = segment * SEGMENT
+        with np.errstate(all="ignore"):
+            for block in self._segments[segment]:
+                result = block.rounded()
+                result /= divisor
+                out[start : start + len(result)] = result
+                start += len(result)
+        self._segments[segment] = []
