@@ -16,7 +16,7 @@ from corral.federated.exact.digits import Digits
 
 Vector = npt.NDArray[np.float32] | npt.NDArray[np.float64]
 
-BLOCK = 32 * 1024
+BLOCK = 64 * 1024
 SEGMENT = 16 * BLOCK
 """What one thread works on before it takes the next piece, and what is freed at once."""
 
