@@ -35,8 +35,7 @@ def corral_rules() -> dict[str, Callable[[], Any]]:
     def together(name: str, config: dict[str, object]) -> Any:
         # what arrived is in memory already, as it is for the others: nothing is gained by files
         aggregation = Aggregation(strategy(name, config), memory=1 << 40)
-        assert not aggregation.add_many(updates())
-        return aggregation.finish().model.vectors[0]  # type: ignore[union-attr]
+        return aggregation.finish_with(updates()).model.vectors[0]  # type: ignore[union-attr]
 
     def one_by_one() -> Any:
         aggregation = Aggregation(strategy("fedavg"), expected_samples=sum(SAMPLES))

@@ -14,6 +14,8 @@ import numpy as np
 
 from corral.federated.errors import AggregationFailed
 from corral.federated.exact import MAX_TOTAL_WEIGHT, ExactSum
+from corral.federated.exact.sums import SEGMENT
+from corral.federated.exact.verified import mean_of_piece, settle
 from corral.federated.tensors import Model, Tensor, Vector
 from corral.federated.workers import spread
 
@@ -96,3 +98,52 @@ class Average:
                 for (name, shape, _), values in zip(self._like, results, strict=True)
             )
         )
+
+
+def mean_of(models: Sequence[Model], weights: Sequence[int]) -> tuple[Model | None, list[int]]:
+    """The mean of models that are all there, with no memory but the result's.
+
+    It is, bit for bit, what `Average` gives. When some hold values that are not finite: their
+    indexes, and no mean.
+    """
+    if sum(weights) > MAX_TOTAL_WEIGHT:
+        raise AggregationFailed(f"total weight {sum(weights)} is more than {MAX_TOTAL_WEIGHT}")
+    results: list[Vector] = []
+    bad: set[int] = set()
+    for tensor in range(len(models[0].tensors)):
+        vectors = [model.vectors[tensor] for model in models]
+        mean = _mean32 if vectors[0].dtype == np.float32 else _mean64
+        result, refused = mean(vectors, weights)
+        results.append(result)
+        bad.update(refused)
+    return (None, sorted(bad)) if bad else (models[0].like(results), [])
+
+
+def _mean32(vectors: Sequence[Vector], weights: Sequence[int]) -> tuple[Vector, set[int]]:
+    size = len(vectors[0])
+    singles = [values.view(np.float32) for values in vectors]
+    out = np.empty(size, np.float32)
+
+    def work(start: int) -> tuple[set[int], list[np.ndarray[tuple[int, ...], np.dtype[np.int64]]]]:
+        stop = min(start + SEGMENT, size)
+        piece = mean_of_piece(singles, weights, out, start=start, stop=stop)
+        return piece.bad, piece.undecided
+
+    pieces = spread(work, range(0, size, SEGMENT))
+    bad = {index for refused, _ in pieces for index in refused}
+    undecided = [where for _, places in pieces for where in places]
+    if undecided and not bad:
+        settle(singles, weights, out, where=np.concatenate(undecided))
+    return out, bad
+
+
+def _mean64(vectors: Sequence[Vector], weights: Sequence[int]) -> tuple[Vector, set[int]]:
+    sums = ExactSum(len(vectors[0]), np.float64)
+    out = np.empty(len(vectors[0]))
+
+    def work(segment: int) -> set[int]:
+        refused = sums.add(segment, vectors, weights)
+        sums.take(segment, float(sum(weights)), out)
+        return {index for _, index in refused}
+
+    return out, set().union(*spread(work, range(sums.segments)))

@@ -15,11 +15,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from corral.federated.averages import mean_of
 from corral.federated.codecs import OPAQUE
 from corral.federated.collected import MEMORY
 from corral.federated.errors import AggregationFailed, UpdateRejected
 from corral.federated.exact import MAX_TOTAL_WEIGHT
-from corral.federated.strategies import Strategy
+from corral.federated.strategies import Averaging, Outcome, Strategy
 from corral.federated.strategies.base import Collector, Limits
 from corral.federated.strategies.concat import Concat, in_order
 from corral.federated.tensors import Layout, Model, Update, matches
@@ -91,23 +92,26 @@ class Aggregation:
 
     def add_many(self, updates: Sequence[Update]) -> list[UpdateRejected]:
         """Counts updates that are there at once: faster than one by one, the same result."""
+        before = len(self._rejected)
+        self._rejected += self._collect(self._check(updates))
+        return self._rejected[before:]
+
+    def _check(self, updates: Sequence[Update]) -> list[Update]:
+        """The updates that can count as far as can be seen; the others are refused."""
         if self._finished:
             raise AggregationFailed("the round is over")
         good: list[Update] = []
-        rejected: list[UpdateRejected] = []
         pending = self._samples
         names: set[str] = set()
         for update in updates:
             reason = self._refuse(update, names, pending)
             if reason:
-                rejected.append(UpdateRejected(reason, client=update.client))
+                self._rejected.append(UpdateRejected(reason, client=update.client))
             else:
                 good.append(update)
                 names.add(update.client)
                 pending += update.samples
-        rejected += self._collect(good)
-        self._rejected += rejected
-        return rejected
+        return good
 
     def _refuse(self, update: Update, names: set[str], pending: int) -> str:
         """Why an update cannot count, from what can be seen without reading its values."""
@@ -141,10 +145,7 @@ class Aggregation:
                 self._samples += update.samples
         if not self._clients:
             self._start_again()
-        return [
-            UpdateRejected("it holds a NaN or an infinity", client=updates[index].client)
-            for index in sorted(bad)
-        ]
+        return [_not_finite(updates[index]) for index in sorted(bad)]
 
     def _start_again(self) -> None:
         """What nobody countable has sent does not decide what the others must look like."""
@@ -162,6 +163,32 @@ class Aggregation:
             self._collector = self._strategy.collector(example, limits)
         return self._collector
 
+    def finish_with(self, updates: Sequence[Update]) -> Result:
+        """Counts the last updates and ends the round.
+
+        When these are all of it, a mean needs no memory but its own; the bits are the same.
+        """
+        if self._collector is not None or not isinstance(self._strategy, Averaging):
+            self.add_many(updates)
+            return self.finish()
+        good = self._check(updates)
+        while good:
+            models = [update.model for update in good if update.model is not None]
+            mean, bad = mean_of(models, [update.samples for update in good])
+            self._rejected += [_not_finite(good[index]) for index in bad]
+            good = [update for index, update in enumerate(good) if index not in bad]
+            if mean is not None:
+                self._finished = True
+                self._clients = {update.client for update in good}
+                self._samples = sum(update.samples for update in good)
+                return self._checked(self._strategy.combine(mean, self._current, self._state))
+        return self.finish()
+
+    def _checked(self, outcome: Outcome) -> Result:
+        if not outcome.model.is_finite():
+            raise AggregationFailed(f"{self._strategy.name}: the result is too large for its type")
+        return self._result(model=outcome.model, state=outcome.state)
+
     def finish(self) -> Result:
         """Ends the round; raises `AggregationFailed` when it has no result."""
         if self._finished:
@@ -175,9 +202,7 @@ class Aggregation:
         assert self._collector is not None
         outcome = self._strategy.finish(self._collector, self._current, self._state)
         self._collector = None
-        if not outcome.model.is_finite():
-            raise AggregationFailed(f"{self._strategy.name}: the result is too large for its type")
-        return self._result(model=outcome.model, state=outcome.state)
+        return self._checked(outcome)
 
     def _nothing(self) -> str:
         if any(rejection.reason == "num_samples is 0" for rejection in self._rejected):
@@ -196,3 +221,7 @@ class Aggregation:
             algorithm=self._strategy.name,
             rejected=tuple(self._rejected),
         )
+
+
+def _not_finite(update: Update) -> UpdateRejected:
+    return UpdateRejected("it holds a NaN or an infinity", client=update.client)

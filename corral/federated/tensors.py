@@ -94,7 +94,13 @@ class Model:
         )
 
     def is_finite(self) -> bool:
-        return all(bool(np.isfinite(values).all()) for values in self.vectors)
+        """Whether there is no NaN and no infinity; the extremes of an array carry its NaNs."""
+        with np.errstate(invalid="ignore"):
+            return all(
+                bool(np.isfinite(values.max()) and np.isfinite(values.min()))
+                for values in self.vectors
+                if len(values)
+            )
 
 
 def matches(layout: Layout, other: Layout) -> str:

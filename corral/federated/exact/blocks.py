@@ -65,8 +65,8 @@ class Block:
         """Adds `weight * values`; False, and nothing added, when a value is not finite."""
         size = len(values)
         magnitudes = np.abs(values, out=scratch.magnitudes[:size])
-        largest = magnitudes.max()
-        if not np.isfinite(largest):
+        largest = np.maximum.reduce(magnitudes)
+        if not largest < np.inf:
             return False
         if self._wide is not None:
             self._wide.add(values.astype(np.float64), weight)
@@ -77,7 +77,7 @@ class Block:
             self._choose(float(largest), bits)
         shifted = scratch.shifted[:size]
         np.copyto(shifted, values)
-        if magnitudes.min() < self._small or largest > self._large:
+        if np.minimum.reduce(magnitudes) < self._small or largest > self._large:
             self._set_aside(values, weight, magnitudes=magnitudes, shifted=shifted)
         np.add(shifted, self._constant, out=shifted)
         integers = shifted.view(np.int64)

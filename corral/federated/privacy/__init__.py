@@ -1,7 +1,7 @@
 """Differential privacy of clients: clipped updates, Gaussian noise, and a budget that ends a job.
 
-`Privacy` says how much, `PrivateRound` does it, `Accountant` adds up what was
-spent and says when no more may be. The unit is the client: the model hardly tells whether any one client took part at all.
+`Privacy` says how much, `PrivateRound` does it, `Accountant` adds up what was spent and says when
+no more may be. The unit is the client: the model hardly tells whether any one took part at all.
 """
 
 from corral.federated.privacy.accountant import Accountant, Budget

@@ -204,3 +204,67 @@ def test_many_updates_in_one_call_and_one_by_one_are_the_same():
     assert together.add_many(updates) == []
     one_by_one = run("fedavg", updates[::-1])
     assert together.finish().model.vectors[0].tobytes() == one_by_one.model.vectors[0].tobytes()
+
+
+def finish_with(name, updates, **options):
+    return Aggregation(strategy(name), **options).finish_with(updates)
+
+
+@pytest.mark.parametrize("name", ["fedavg", "fedadam", "median"])
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_all_at_once_gives_the_bits_of_one_by_one(name, dtype):
+    rng = np.random.default_rng(13)
+    size = 200_000 if dtype == np.float32 else 20_000
+    base = rng.standard_normal(size) * 10.0 ** rng.integers(-20, 5, size)
+    base[:1000] = 0.0
+    updates = [
+        update(f"c{k}", base * (1 + rng.standard_normal(size) * 0.1), k * 97 + 1, dtype)
+        for k in range(6)
+    ]
+    current = Model.vector(np.ones(size, dtype))
+    wanted = run(name, updates, current=current)
+    result = finish_with(name, updates[::-1], current=current)
+    assert result.model.vectors[0].tobytes() == wanted.model.vectors[0].tobytes()
+    assert (result.clients, result.samples) == (wanted.clients, wanted.samples)
+
+
+@settings(max_examples=100, deadline=None)
+@given(st.data(), st.integers(1, 6), st.integers(1, 8))
+def test_all_at_once_gives_the_bits_of_one_by_one_for_any_numbers(data, clients, size):
+    numbers = st.one_of(
+        st.floats(width=32, allow_nan=False, allow_infinity=False),
+        st.sampled_from([0.0, -0.0, 1.0, 1.0 + 2**-23, -1.0, 2.0**-149, 1.5 * 2.0**-149]),
+    )
+    vectors = st.lists(numbers, min_size=size, max_size=size)
+    weights = st.sampled_from([1, 2, 3, 1 << 24, 300_000_000])
+    updates = [
+        update(f"c{k}", data.draw(vectors), data.draw(weights), np.float32) for k in range(clients)
+    ]
+    wanted = run("fedavg", updates).model.vectors[0]
+    assert finish_with("fedavg", updates).model.vectors[0].tobytes() == wanted.tobytes()
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_all_at_once_goes_on_without_what_cannot_count(dtype):
+    good = [update(f"c{k}", [k, k + 1.0], 1, dtype) for k in range(3)]
+    bad = [
+        update("nan", [1, np.nan], 5, dtype),
+        update("inf", [-np.inf, 1], 5, dtype),
+        update("c0", [1, 1], 1, dtype),
+        update("none", [1, 1], 0, dtype),
+    ]
+    result = finish_with("fedavg", [good[0], *bad, *good[1:]])
+    assert result.model.vectors[0].tolist() == [1.0, 2.0]
+    assert sorted(one.client for one in result.rejected) == ["c0", "inf", "nan", "none"]
+    with pytest.raises(AggregationFailed, match="no updates"):
+        finish_with("fedavg", bad[:2])
+
+
+def test_the_last_updates_may_come_with_the_end():
+    updates = [update(f"c{k}", [k * 0.1, 1.0 / (k + 1)], k + 1) for k in range(5)]
+    aggregation = Aggregation(strategy("fedavg"))
+    assert aggregation.add_many(updates[:2]) == []
+    result = aggregation.finish_with(updates[2:])
+    assert result.model.vectors[0].tobytes() == run("fedavg", updates).model.vectors[0].tobytes()
+    with pytest.raises(AggregationFailed, match="over"):
+        aggregation.finish_with(updates)
