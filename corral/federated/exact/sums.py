@@ -6,6 +6,7 @@ of vectors. `take` gives the blocks back while it writes the result, so it needs
 
 from __future__ import annotations
 
+import mmap
 from collections.abc import Sequence
 
 import numpy as np
@@ -17,10 +18,23 @@ from corral.federated.exact.digits import Digits
 Vector = npt.NDArray[np.float32] | npt.NDArray[np.float64]
 
 BLOCK = 64 * 1024
-SEGMENT = 16 * BLOCK
+SEGMENT = 8 * BLOCK
 """What one thread works on before it takes the next piece, and what is freed at once."""
 
 MAX_TOTAL_WEIGHT = (1 << 31) - 1
+
+
+def _zeros(size: int) -> npt.NDArray[np.int64]:
+    """Integers in memory that goes back to the system when the last of them is dropped.
+
+    What an allocator keeps for later would count as this process's memory.
+    """
+    if size < BLOCK:
+        return np.zeros(size, np.int64)
+    memory = mmap.mmap(-1, 8 * size)
+    if hasattr(mmap, "MADV_HUGEPAGE"):
+        memory.madvise(mmap.MADV_HUGEPAGE)
+    return np.frombuffer(memory, np.int64)
 
 
 class ExactSum:
@@ -43,7 +57,7 @@ class ExactSum:
         starts = range(0, size, BLOCK)
         if self.dtype == np.float64:
             return [Digits(min(BLOCK, size - start)) for start in starts]
-        sums = np.zeros(size, np.int64)
+        sums = _zeros(size)
         return [Block(sums[start : start + BLOCK]) for start in starts]
 
     @property
