@@ -239,4 +239,5 @@ def test_the_same_reason_is_said_once(arena: Arena) -> None:
     arena.pod("marker", {"cpu": "1"})
     arena.where("marker")
     assert arena.condition("p")["lastTransitionTime"] == before
-    assert set(arena.events("p", "FailedScheduling")) == {text}
+    # the scheduler may have heard of the pod before it heard that the node is ready
+    assert arena.events("p", "FailedScheduling").count(text) == 1

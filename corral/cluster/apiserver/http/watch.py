@@ -30,7 +30,7 @@ MIN_TIMEOUT = 1800
 """Seconds a watch without timeoutSeconds lasts at least; at most twice that."""
 CHUNK = 256
 """Initial objects written at once."""
-COALESCE = 0.01
+COALESCE = 0.004
 """Seconds between two writes of one watch while events pour in: fewer, larger writes."""
 SHARED_BATCHES = 16
 _SHARED: dict[tuple[object, ...], bytes] = {}
