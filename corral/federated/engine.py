@@ -25,6 +25,9 @@ from corral.federated.strategies.base import Collector, Limits
 from corral.federated.strategies.concat import Concat, in_order
 from corral.federated.tensors import Layout, Model, Update, matches
 
+LIKELY_SAMPLES = 1 << 18
+"""Samples of a round for which nobody has said how many; more are slower, not wrong."""
+
 
 @dataclass(frozen=True)
 class Result:
@@ -158,8 +161,8 @@ class Aggregation:
             assert example is not None
             there = sum(update.samples for update in updates)
             clients = max(len(self._participants), 64)
-            guess = max(self._expected, there, updates[0].samples * clients)
-            limits = Limits(self._memory, self._folder, there if len(updates) > 8 else guess)
+            guess = self._expected or max(LIKELY_SAMPLES, updates[0].samples * clients)
+            limits = Limits(self._memory, self._folder, max(guess, there))
             self._collector = self._strategy.collector(example, limits)
         return self._collector
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 
 from corral.federated.errors import BudgetExhausted, InvalidConfig
 
@@ -40,8 +41,8 @@ class Accountant:
 
     def after(self, sampling: float, noise: float, *, rounds: int = 1) -> Accountant:
         """The account after more rounds; this one stays as it is."""
-        cost = [rounds * _cost(order, sampling, noise) for order in ORDERS]
-        return Accountant([old + new for old, new in zip(self.spent, cost, strict=True)])
+        costs = _costs(sampling, noise)
+        return Accountant([old + rounds * new for old, new in zip(self.spent, costs, strict=True)])
 
     def epsilon(self, delta: float) -> float:
         """The smallest epsilon that is true at this delta."""
@@ -70,6 +71,12 @@ class Accountant:
             cost = self.after(sampling, noise, rounds=middle).epsilon(budget.delta)
             low, high = (middle, high) if cost <= budget.epsilon else (low, middle - 1)
         return low
+
+
+@lru_cache(maxsize=64)
+def _costs(sampling: float, noise: float) -> tuple[float, ...]:
+    """What one round costs at every order; jobs ask for the same again and again."""
+    return tuple(_cost(order, sampling, noise) for order in ORDERS)
 
 
 def _cost(order: int, sampling: float, noise: float) -> float:
