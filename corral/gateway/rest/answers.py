@@ -3,14 +3,15 @@
 A `Flow` is an answer whose body is made as it is sent: nothing is sent before its first part is
 known or some time has passed, so that a refusal is still a problem with a status of its own. It
 ends when its source does, when the caller leaves, when its time is over or when the gateway stops;
-whatever way, its source is closed. A source that fails in the middle breaks the connection off: the
-caller sees that the body is not whole.
+whatever way, its source is closed. A source that fails in the middle is told of where the body has
+words for that (an event of a watch); elsewhere the connection is broken off: the caller sees that
+the body is not whole.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, Mapping
+from collections.abc import AsyncGenerator, Callable, Mapping
 from contextlib import aclosing, suppress
 from typing import Any, Final
 
@@ -22,7 +23,7 @@ from corral.gateway.problems import MEDIA_TYPE, Problem
 
 __all__ = ["Flow", "Open", "json_answer", "problem_answer"]
 
-_PATIENCE: Final = 0.5
+_PATIENCE: Final = 2.0
 """Seconds that the first part of a flow is waited for before the headers are sent."""
 _JSON: Final = "application/json"
 
@@ -85,15 +86,20 @@ class Flow(Response):
         seconds: float,
         flows: Open,
         farewell: bytes = b"",
+        failure: Callable[[Exception], bytes] | None = None,
         headers: Mapping[str, str] | None = None,
     ) -> None:
-        """``farewell`` is sent where the flow is ended by time or by the gateway."""
+        """``farewell`` is sent where the flow is ended by time or by the gateway.
+
+        ``failure`` words what goes wrong once the answer has begun; without it, and wherever words
+        could be taken for contents, the connection is broken off.
+        """
         super().__init__(None, 200, headers=dict(headers or {}), media_type=media_type)
         del self.headers["content-length"]
         self.headers["Cache-Control"] = "no-store"
         self.headers["X-Accel-Buffering"] = "no"  # proxies must not hold it back
         self._source, self._seconds, self._flows = source, seconds, flows
-        self._farewell = farewell
+        self._farewell, self._failure = farewell, failure
         self._first: asyncio.Task[bytes | None] | None = None
 
     async def begin(self) -> None:
@@ -146,9 +152,11 @@ class Flow(Response):
                 self._flows.add(limit)
                 await self._parts(send)
                 rest = b""
-        except TimeoutError:
-            if not limit.expired():
-                raise
+        except Exception as error:
+            if not (isinstance(error, TimeoutError) and limit.expired()):
+                if self._failure is None:
+                    raise
+                rest = self._failure(error)
         finally:
             self._flows.discard(limit)
         await send(_part(rest, more=False))

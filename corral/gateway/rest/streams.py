@@ -71,23 +71,20 @@ async def watch(ask: Ask) -> Response:
         seconds=ask.limits.watch_seconds,
         flows=ask.flows,
         farewell=_END,
+        failure=_refusal,
     )
 
 
 async def _told(events: AsyncGenerator[bytes, None]) -> AsyncGenerator[bytes, None]:
-    """Events; a refusal in their middle is an event too."""
-    begun = False
     async with aclosing(events):
-        try:
-            async for event in events:
-                yield event
-                begun = True
-        except Exception as error:
-            if not begun:
-                raise
-            yield b"event: error\ndata: %b\n\n" % orjson.dumps(problem_of(error).as_object())
-            return
+        async for event in events:
+            yield event
     yield _END
+
+
+def _refusal(error: Exception) -> bytes:
+    """A refusal in the middle of events is an event too."""
+    return b"event: error\ndata: %b\n\n" % orjson.dumps(problem_of(error).as_object())
 
 
 async def logs(ask: Ask) -> Response:
