@@ -7,6 +7,7 @@ import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Literal
 
 from tests.backends.base import Backend
 from tests.backends.embedded import EmbeddedBackend
@@ -21,8 +22,14 @@ __all__ = [
     "add_node",
     "ordinary_python",
     "own_backend",
+    "own_scope",
     "real_binaries",
 ]
+
+
+def own_scope(*, fixture_name: str, config: object) -> Literal["module", "session"]:
+    """How long such a cluster lives: a real one costs while nobody uses it, ours does not."""
+    return "module" if os.environ.get("CORRAL_BACKEND") == "real" else "session"
 
 
 @contextmanager

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from corral.api import all_crds
-from tests.backends import Backend, Node, add_node, own_backend
+from tests.backends import Backend, Node, add_node, own_backend, own_scope
 from tests.cluster.gateway.gateways import GatewayProcess, Somebody
 from tests.cluster.mpijob.mpi_operating import Operator as MpiOperator
 from tests.cluster.objects import Objects
@@ -16,7 +16,7 @@ from tests.cluster.operators import install
 from tests.cluster.trainingjob.operating import Operator
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope=own_scope)
 def backend(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Backend]:
     """A cluster of its own, so that nodes of other cases are not among its nodes."""
     with own_backend(tmp_path_factory.mktemp("gateway_rest")) as backend:
@@ -24,13 +24,13 @@ def backend(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Backend]:
         yield backend
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope=own_scope)
 def kubeconfig(backend: Backend) -> str:
     """Of this cluster, not of the one that other cases share."""
     return str(backend.kubeconfig)
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope=own_scope)
 def gateway(backend: Backend, tmp_path_factory: pytest.TempPathFactory) -> Iterator[GatewayProcess]:
     """With limits that a test does not reach by accident."""
     folder: Path = tmp_path_factory.mktemp("served")
@@ -46,7 +46,7 @@ def admin(gateway: GatewayProcess, backend: Backend) -> Somebody:
     return Somebody(gateway, backend.token)
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope=own_scope)
 def node(backend: Backend) -> Iterator[Node]:
     node = add_node(backend, "one")
     yield node

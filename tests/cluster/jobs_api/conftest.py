@@ -9,14 +9,14 @@ import pytest
 from corral.api import all_crds
 from corral.jobs import Jobs
 from corral.kube import KubeClient
-from tests.backends import Backend, Node, add_node, own_backend
+from tests.backends import Backend, Node, add_node, own_backend, own_scope
 from tests.cluster.mpijob.mpi_operating import Operator as MpiOperator
 from tests.cluster.objects import Objects
 from tests.cluster.operators import install
 from tests.cluster.trainingjob.operating import Operator
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope=own_scope)
 def backend(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Backend]:
     """A cluster of its own, so that nodes of other cases are not among its nodes."""
     with own_backend(tmp_path_factory.mktemp("jobs_api")) as backend:
@@ -24,13 +24,13 @@ def backend(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Backend]:
         yield backend
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope=own_scope)
 def kubeconfig(backend: Backend) -> str:
     """Of this cluster, not of the one that other cases share."""
     return str(backend.kubeconfig)
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope=own_scope)
 def node(backend: Backend) -> Iterator[Node]:
     node = add_node(backend, "one")
     yield node

@@ -7,19 +7,19 @@ from collections.abc import Iterator
 import pytest
 
 from corral.cluster.node.isolation import Capabilities
-from tests.backends import Backend, Node, add_node, own_backend
+from tests.backends import Backend, Node, add_node, own_backend, own_scope
 from tests.cluster.mpi_runs.mpi_stage import MODES, Jobs, image_map
 from tests.cluster.objects import Objects
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope=own_scope)
 def backend(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Backend]:
     """A cluster of its own, so that nodes of other cases are not among its nodes."""
     with own_backend(tmp_path_factory.mktemp("mpi")) as backend:
         yield backend
 
 
-@pytest.fixture(scope="session", params=MODES)
+@pytest.fixture(scope=own_scope, params=MODES)
 def node(
     request: pytest.FixtureRequest, backend: Backend, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Node]:

@@ -6,12 +6,12 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.backends import Backend, own_backend
+from tests.backends import Backend, own_backend, own_scope
 from tests.cluster.mpijob.mpi_operating import Jobs, Operator, install_definitions
 from tests.cluster.objects import Objects
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope=own_scope)
 def backend(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Backend]:
     """A cluster of its own, so that nodes of other cases do not run its pods."""
     with own_backend(tmp_path_factory.mktemp("mpijob")) as backend:
@@ -19,7 +19,7 @@ def backend(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Backend]:
         yield backend
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope=own_scope)
 def kubeconfig(backend: Backend) -> str:
     """Of this cluster, not of the one that other cases share."""
     return str(backend.kubeconfig)

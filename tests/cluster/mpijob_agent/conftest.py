@@ -6,14 +6,14 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.backends import Backend, Node, add_node, own_backend
+from tests.backends import Backend, Node, add_node, own_backend, own_scope
 from tests.cluster.mpijob.mpi_operating import Jobs, Operator, install_definitions
 from tests.cluster.objects import Objects
 
 NODES = ("one", "two")
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope=own_scope)
 def backend(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Backend]:
     """A cluster of its own, so that nodes of other cases are not among its nodes."""
     with own_backend(tmp_path_factory.mktemp("agents")) as backend:
@@ -21,13 +21,13 @@ def backend(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Backend]:
         yield backend
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope=own_scope)
 def kubeconfig(backend: Backend) -> str:
     """Of this cluster, not of the one that other cases share."""
     return str(backend.kubeconfig)
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope=own_scope)
 def nodes(backend: Backend) -> Iterator[dict[str, Node]]:
     """Two nodes, by name."""
     started: dict[str, Node] = {}

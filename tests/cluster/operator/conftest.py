@@ -13,7 +13,7 @@ from corral.operator import rbac
 from corral.operator.install import apply_objects, wait_served
 from corral.operator.manifests import InstallSettings, install_objects
 from corral.operator.settings import NAMESPACE
-from tests.backends import Backend, Node, add_node, own_backend
+from tests.backends import Backend, Node, add_node, own_backend, own_scope
 
 INSTALLED = (
     "CustomResourceDefinition",
@@ -28,20 +28,20 @@ INSTALLED = (
 """Kinds of an installation that an operator outside of the cluster needs as well."""
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope=own_scope)
 def backend(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Backend]:
     """A cluster of its own: its operator looks after the whole of it."""
     with own_backend(tmp_path_factory.mktemp("operator")) as backend:
         yield backend
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope=own_scope)
 def kubeconfig(backend: Backend) -> str:
     """Of this cluster, not of the one that other cases share."""
     return str(backend.kubeconfig)
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope=own_scope)
 def node(backend: Backend) -> Iterator[Node]:
     """Its pods share the machine's network."""
     node = add_node(backend, "plain", isolation="plain")

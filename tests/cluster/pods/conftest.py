@@ -12,7 +12,7 @@ from collections.abc import Iterator
 import pytest
 
 from corral.cluster.node.isolation import Capabilities
-from tests.backends import Backend, Node, add_node, ordinary_python, own_backend
+from tests.backends import Backend, Node, add_node, ordinary_python, own_backend, own_scope
 from tests.cluster.binaries import on_machine
 from tests.cluster.kubectl.runner import Kubectl
 from tests.cluster.objects import Objects
@@ -21,20 +21,20 @@ from tests.cluster.pods.pods import Pods
 MODES = ("root", "user", "plain")
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope=own_scope)
 def backend(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Backend]:
     """A cluster of its own, so that nodes of other cases are not among its nodes."""
     with own_backend(tmp_path_factory.mktemp("pods")) as backend:
         yield backend
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope=own_scope)
 def kubeconfig(backend: Backend) -> str:
     """Of this cluster, not of the one that other cases share."""
     return str(backend.kubeconfig)
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope=own_scope)
 def nodes(backend: Backend) -> Iterator[dict[str, Node]]:
     """Mode → its node, as far as started."""
     started: dict[str, Node] = {}

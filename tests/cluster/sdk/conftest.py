@@ -20,14 +20,14 @@ from corral.kube import load_config
 from corral.sdk.access import Access
 from corral.sdk.clients import AsyncMPIJobClient, AsyncTrainingClient
 from corral.sdk.connect import Connection, connect
-from tests.backends import Backend, add_node, own_backend
+from tests.backends import Backend, add_node, own_backend, own_scope
 from tests.cluster.apps.loops import LoopThread
 from tests.cluster.training.training_stage import OperatorRun, install
 
 WAYS = ("cluster", "gateway")
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope=own_scope)
 def backend(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Backend]:
     """A cluster of its own, so that nodes of other cases are not among its nodes."""
     with own_backend(tmp_path_factory.mktemp("sdk")) as backend:
@@ -35,13 +35,13 @@ def backend(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Backend]:
         yield backend
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope=own_scope)
 def kubeconfig(backend: Backend) -> str:
     """Of this cluster, not of the one that other cases share."""
     return str(backend.kubeconfig)
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope=own_scope)
 def operator(backend: Backend, tmp_path_factory: pytest.TempPathFactory) -> Iterator[OperatorRun]:
     """An operator, and a node whose pods share the machine's network: it is at the loopback."""
     node = add_node(backend, "one", isolation=Capabilities.detect("probe", highest="user").mode)
@@ -82,7 +82,7 @@ class GatewayThread(LoopThread):
             await gateway.close()
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope=own_scope)
 def gateway(kubeconfig: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[GatewayThread]:
     running = GatewayThread(kubeconfig, tmp_path_factory.mktemp("gateway"))
     running.start()

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 import pytest
 
 from corral.cluster.node.isolation import Capabilities
-from tests.backends import Backend, Node, add_node, own_backend
+from tests.backends import Backend, Node, add_node, own_backend, own_scope
 from tests.cluster.objects import Objects
 from tests.cluster.training.training_stage import (
     EXAMPLES,
@@ -22,7 +22,7 @@ from tests.cluster.training.training_stage import (
 )
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope=own_scope)
 def backend(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Backend]:
     """A cluster of its own, so that nodes of other cases are not among its nodes."""
     with own_backend(tmp_path_factory.mktemp("training")) as backend:
@@ -30,7 +30,7 @@ def backend(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Backend]:
         yield backend
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope=own_scope)
 def nodes(backend: Backend) -> Iterator[dict[str, Node]]:
     """Two nodes whose pods share the machine's network: the operator is at the loopback."""
     mode = Capabilities.detect("probe", highest="user").mode
@@ -44,7 +44,7 @@ def nodes(backend: Backend) -> Iterator[dict[str, Node]]:
             node.stop()
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope=own_scope)
 def operator(
     backend: Backend, nodes: dict[str, Node], tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[OperatorRun]:
@@ -62,7 +62,7 @@ def jobs(objects: Objects, operator: OperatorRun, nodes: dict[str, Node]) -> Job
     return Jobs(objects, operator, nodes)
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope=own_scope)
 def alone() -> Obj:
     """What one process comes to that knows nothing of a cluster; the weights are the measure."""
     pytest.importorskip("jax")

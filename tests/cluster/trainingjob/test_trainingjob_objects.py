@@ -19,7 +19,7 @@ from corral.controllers.trainingjob.settings import TrainingSettings
 from corral.kube import KubeClient
 from corral.kube.kubeconfig import load_config
 from corral.runtime import Manager
-from tests.backends import Backend, Node, add_node, own_backend
+from tests.backends import Backend, Node, add_node, own_backend, own_scope
 from tests.cluster.objects import Objects, eventually
 from tests.cluster.trainingjob.operating import API, PLURAL, Obj, install_definitions
 
@@ -44,7 +44,7 @@ else:
 """
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope=own_scope)
 def backend(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Backend]:
     """A cluster without an operator: the cases are one themselves."""
     with own_backend(tmp_path_factory.mktemp("objects")) as backend:
@@ -57,12 +57,12 @@ def backend(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Backend]:
         yield backend
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope=own_scope)
 def kubeconfig(backend: Backend) -> str:
     return str(backend.kubeconfig)
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope=own_scope)
 def node(backend: Backend) -> Iterator[Node]:
     node = add_node(backend, "one")
     yield node

@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator, Iterator
 import pytest
 
 from corral.kube.client import KubeClient
-from tests.backends import Backend, own_backend
+from tests.backends import Backend, own_backend, own_scope
 from tests.cluster.objects import Objects
 from tests.cluster.trainingjob.operating import install_definitions
 from tests.cluster.trainingjob_checkpoints.checkpoint_stage import QUICK, Stage, staged
@@ -16,7 +16,7 @@ from tests.stores.servers import SERVERS, Served
 REMOTE = [name for name in SERVERS if name != "local"]
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope=own_scope)
 def backend(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Backend]:
     """A cluster of its own, whose definitions are ours."""
     with own_backend(tmp_path_factory.mktemp("checkpoints")) as backend:
@@ -24,12 +24,12 @@ def backend(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Backend]:
         yield backend
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope=own_scope)
 def kubeconfig(backend: Backend) -> str:
     return str(backend.kubeconfig)
 
 
-@pytest.fixture(scope="session", params=REMOTE)
+@pytest.fixture(scope=own_scope, params=REMOTE)
 def served(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Served]:
