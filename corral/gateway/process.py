@@ -112,7 +112,7 @@ async def run_gateway(
 
     audit = audit_to(settings.audit_file)
     access = ClusterAccess.of(config)
-    gateway = Gateway(access, audit=audit)
+    gateway = Gateway(access)
     shared = Shared.of(gateway, access, audit=audit, limits=settings.limits)
     async with AsyncExitStack() as stack:
         stack.callback(audit.close)

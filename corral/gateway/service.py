@@ -16,7 +16,6 @@ from contextlib import aclosing, asynccontextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from corral.gateway.audit import Audit
 from corral.gateway.auth import Caller
 from corral.gateway.clients import ClientPool, ClusterAccess, Lease
 from corral.gateway.etags import ETags, etag_of
@@ -74,11 +73,9 @@ class Gateway:
         cluster: ClusterAccess,
         *,
         settings: GatewaySettings | None = None,
-        audit: Audit | None = None,
         pool: ClientPool | None = None,
     ) -> None:
         self.settings = settings or GatewaySettings()
-        self.audit = audit
         self._pool = pool or ClientPool(
             cluster, size=self.settings.clients, idle_seconds=self.settings.idle_seconds
         )

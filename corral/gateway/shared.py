@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
+import asyncio
+import logging
 from dataclasses import dataclass, field
 
 from corral.gateway.audit import Audit, Names
+from corral.gateway.auth import Caller
 from corral.gateway.clients import ClusterAccess
 from corral.gateway.limits import LimitSettings, Places, RateLimiter, StreamPlaces
 from corral.gateway.metrics import GatewayMetrics
+from corral.gateway.problems import problem_of
 from corral.gateway.reach import Reach
 from corral.gateway.service import Gateway
 
 __all__ = ["Shared"]
+
+logger = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -50,3 +56,14 @@ class Shared:
         )
         shared.metrics.streams.set_function(lambda: streams.total)
         return shared
+
+    async def user(self, caller: Caller | None, status: int) -> str:
+        """Who it was; nobody is told off because of the audit log, so failures are only noted."""
+        if caller is None or status in (401, 429):
+            return ""  # nobody knows, or it is not worth another request
+        try:
+            async with asyncio.timeout(self.limits.request_seconds):
+                return await self.names.of(caller)
+        except Exception as error:
+            logger.debug("no user name for a token: %s", problem_of(error).detail)
+            return ""

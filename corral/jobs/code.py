@@ -14,7 +14,7 @@ from corral.kube.errors import Forbidden, NotFound
 from corral.kube.resources import CONFIGMAPS
 from corral.kube.types import Obj
 
-__all__ = ["CODE_OF", "give_code", "let_go_of_code"]
+__all__ = ["CODE_OF", "give_code", "let_go_of_code", "owner_of"]
 
 CODE_OF: Final = "corral.dev/code-of"
 """Label of the ConfigMaps of a job: its name."""
@@ -40,15 +40,20 @@ async def let_go_of_code(client: KubeClient, job: Obj) -> list[str]:
 
 async def give_code(client: KubeClient, job: Obj, names: list[str]) -> None:
     """Give the ConfigMaps to the job that was made anew."""
+    namespace = job["metadata"]["namespace"]
+    for name in names:
+        await _owned(client, {"name": name, "namespace": namespace}, [owner_of(job)])
+
+
+def owner_of(job: Obj) -> Obj:
+    """The reference by which what is made for a job goes when it goes."""
     meta = job["metadata"]
-    owner = {
+    return {
         "apiVersion": job["apiVersion"],
         "kind": job["kind"],
         "name": meta["name"],
         "uid": meta["uid"],
     }
-    for name in names:
-        await _owned(client, {"name": name, "namespace": meta["namespace"]}, [owner])
 
 
 async def _owned(client: KubeClient, meta: Obj, owners: list[Obj]) -> bool:

@@ -25,7 +25,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, Literal
 
-from corral.jobs.code import CODE_OF
+from corral.jobs.code import CODE_OF, owner_of
 from corral.kube import KubeClient
 from corral.kube.errors import AlreadyExists, ApiError, Forbidden, NotFound
 from corral.kube.resources import CONFIGMAPS, NAMESPACES, NODES
@@ -95,15 +95,8 @@ class Shipped:
 
     async def adopt(self, client: KubeClient, job: Obj) -> None:
         """Make the ConfigMaps the job's: they go when it goes."""
-        meta = job["metadata"]
-        owner = {
-            "apiVersion": job["apiVersion"],
-            "kind": job["kind"],
-            "name": meta["name"],
-            "uid": meta["uid"],
-        }
         for obj in self.objects:
-            await _give(client, obj, owner)
+            await _give(client, obj, owner_of(job))
 
     async def discard(self, client: KubeClient) -> None:
         """Take the ConfigMaps back, where no job came of it."""

@@ -228,7 +228,7 @@ class Calls:
         task.add_done_callback(self._finishing.discard)
 
     async def _record(self, course: _Course, resource: str, seconds: float) -> None:
-        user = await self._user(course)
+        user = await self._shared.user(course.caller, course.status)
         self._shared.audit.record(
             Entry(
                 request_id=course.request_id,
@@ -244,18 +244,6 @@ class Calls:
                 seconds=round(seconds, 6),
             )
         )
-
-    async def _user(self, course: _Course) -> str:
-        """Who it was; nobody is told off because of the audit log, so failures are only noted."""
-        caller = course.caller
-        if caller is None or course.status in (401, 429):
-            return ""  # nobody knows, or it is not worth another request
-        try:
-            async with asyncio.timeout(self._shared.limits.request_seconds):
-                return await self._shared.names.of(caller)
-        except Exception as error:
-            logger.debug("no user name for a token: %s", problem_of(error).detail)
-            return ""
 
 
 class _StreamTime:

@@ -186,7 +186,7 @@ class RestApp:
             Entry(
                 request_id=course.request_id,
                 protocol="rest",
-                user=await self._user(course),
+                user=await self._shared.user(course.caller, course.status),
                 address=request.client.host if request.client else "",
                 verb=verb,
                 resource=resource,
@@ -197,18 +197,6 @@ class RestApp:
                 seconds=round(seconds, 6),
             )
         )
-
-    async def _user(self, course: _Course) -> str:
-        """Who it was; nobody is told off because of the audit log, so failures are only noted."""
-        caller = course.caller
-        if caller is None or course.status in (401, 429):
-            return ""  # nobody knows, or it is not worth another request
-        try:
-            async with asyncio.timeout(self._shared.limits.request_seconds):
-                return await self._shared.names.of(caller)
-        except Exception as error:
-            logger.debug("no user name for a token: %s", problem_of(error).detail)
-            return ""
 
 
 def _request_id(request: Request) -> str:

@@ -69,7 +69,7 @@ class GatewayThread(LoopThread):
     async def work(self, ready: Callable[[], None]) -> None:
         audit = Audit(self.audited.append)
         cluster = ClusterAccess.of(self._config)
-        gateway = Gateway(cluster, audit=audit)
+        gateway = Gateway(cluster)
         shared = Shared.of(gateway, cluster, audit=audit, limits=LimitSettings())
         tls = ServerTls(own_certificate(self._folder, ["127.0.0.1"]))
         try:

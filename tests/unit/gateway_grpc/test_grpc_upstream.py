@@ -58,7 +58,7 @@ async def serving(api: Silent) -> AsyncGenerator[JobServiceStub, None]:
     host, port = runner.addresses[0][:2]
     access = ClusterAccess.of(ClusterConfig(server=f"http://{host}:{port}"))
     audit = Audit(lambda line: None)
-    gateway = Gateway(access, audit=audit)
+    gateway = Gateway(access)
     shared = Shared.of(gateway, access, audit=audit)
     server = await serve_grpc(gateway, GrpcSettings(grace_seconds=1), shared=shared)
     try:
