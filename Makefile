@@ -3,8 +3,8 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 WORKERS ?= 2
-# files in the order of tests/order.py; a case that fails is tried once more, and reported as RERUN
-PARALLEL := -n $(WORKERS) --dist loadfile --no-loadscope-reorder --reruns 1 -rfEsR
+# files in the order of tests/order.py; a case that fails is tried twice more, and reported as RERUN
+PARALLEL := -n $(WORKERS) --dist loadfile --no-loadscope-reorder --reruns 2 -rfEsR
 
 .PHONY: install demo test test-real soak lint bench clean
 
@@ -26,13 +26,14 @@ lint: install
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 
+test: WORKERS := 3
 test: install
 	$(BIN)/python -m pytest $(PARALLEL) -m "not real and not soak" tests
 
 # Long: SIGKILL at random under load, a thousand pods.
 SOAK ?= tests
 soak: install
-	$(BIN)/python -m pytest -m soak -s $(SOAK)
+	$(BIN)/python -m pytest -o faulthandler_timeout=0 -m soak -s $(SOAK)
 
 # The same cases against kube-apiserver, etcd and kube-controller-manager, and the comparisons.
 test-real: install

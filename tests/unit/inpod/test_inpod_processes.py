@@ -9,6 +9,7 @@ import signal
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -62,14 +63,16 @@ def start(tmp_path: Path) -> Iterator[Start]:
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             text=True,
+            start_new_session=True,  # so that its children end with it
         )
         made.append(process)
         return process
 
     yield run
     for process in made:
-        process.kill()
-        process.communicate()
+        with suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)
+        process.communicate(timeout=30)
 
 
 def read_until(process: subprocess.Popen[str], count: int) -> None:
@@ -139,11 +142,12 @@ signal.signal(signal.SIGTERM, lambda *_: print("mine", flush=True))
 
 def test_a_program_that_never_checkpoints_ends_at_once(start: Start) -> None:
     code = """
-import corral.inpod as corral, signal
+import corral.inpod as corral, time
 corral.restore()
 corral.report(step=1)
 print("ready", flush=True)
-signal.pause()
+while True:  # a signal just before signal.pause() would wait for the next one
+    time.sleep(0.05)
 """
     process = start(code)
     read_until(process, 1)
@@ -153,13 +157,14 @@ signal.pause()
 
 def test_a_forked_child_dies_of_sigterm_as_ever(start: Start) -> None:
     code = """
-import corral.inpod as corral, os, signal
+import corral.inpod as corral, os, signal, time
 corral.maybe_checkpoint(lambda path: (path / "w").write_bytes(b"x"), step=1)
 read, write = os.pipe()
 child = os.fork()
 if child == 0:
     os.write(write, b"x")
-    signal.pause()
+    while True:
+        time.sleep(0.05)
 os.read(read, 1)
 os.kill(child, signal.SIGTERM)
 print(os.WTERMSIG(os.waitpid(child, 0)[1]), flush=True)
