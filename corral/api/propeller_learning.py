@@ -28,6 +28,7 @@ __all__ = [
 
 OnTimeout = Literal["fail", "aggregate", "extend"]
 ON_TIMEOUT: Final[tuple[str, ...]] = ("fail", "aggregate", "extend")
+Strategy = Literal["", "sequential", "parallel"]
 Address = Annotated[str, StringConstraints(max_length=2048)]
 Count = Annotated[Int32, Field(ge=1)]
 
@@ -58,7 +59,7 @@ class Rounds(TimeoutPolicy):
 
     total: Int32
     """Less than 1 counts as 1."""
-    strategy: Literal["", "sequential", "parallel"] | None = None
+    strategy: Strategy | None = None
     """sequential if absent."""
 
 
@@ -115,6 +116,8 @@ class FederatedJobSpec(Model):
     template: TaskTemplate | None = None
     """How the participants' tasks are run."""
     registry: Registry | None = None
+    suspend: bool | None = None
+    """No further round begins while it is true; the one that is on goes on to its end."""
 
 
 class TrainingRoundSpec(TimeoutPolicy):
@@ -129,6 +132,8 @@ class TrainingRoundSpec(TimeoutPolicy):
     hyperparams: AnyJson = None
     k_of_n: Int32
     timeout_seconds: Int64
+    strategy: Strategy | None = None
+    """parallel: tasks that are late are left to run, and count in a later round."""
     aggregator: Aggregator | None = None
     """That of the job if absent; fedavg where there is no job."""
     template: TaskTemplate | None = None

@@ -157,6 +157,13 @@ class RoundParticipant(Model):
     update_ref: str | None = None
     update_digest: str | None = None
     """Of the payload that was counted."""
+    received_time: Timestamp | None = None
+    selected: bool | None = None
+    """Whether it is of the set that is aggregated: decided before, so that it is decided once."""
+    rejected: bool | None = None
+    """Whether its update was looked at and does not count."""
+    rounds_late: Int32 | None = None
+    """For how many rounds its task has been running; it counts less by the root of that."""
     duration_seconds: Number | None = None
     message: str | None = None
     """Why its update was rejected, or its task failed."""
@@ -175,6 +182,10 @@ class TrainingRoundStatus(Model):
     updates_received: Int32 | None = None
     updates_required: Int32 | None = None
     updates_rejected: Int32 | None = None
+    base_model_ref: str | None = None
+    """The model that the round started from, as the registry has it; none where it has none."""
+    aggregation_time: Timestamp | None = None
+    """When the updates to aggregate were chosen."""
     aggregated_model_ref: str | None = None
     model_digest: str | None = None
     state_digest: str | None = None
