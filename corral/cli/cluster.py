@@ -143,6 +143,7 @@ def _gateway(host: str, port: int | None, server_port: int) -> Addition:
         settings = LocalSettings(
             folder=folder.path,
             kubeconfig=folder.kubeconfig,
+            socket=folder.socket,
             host=host,
             port=0 if port is None and server_port == 0 else port,
         )

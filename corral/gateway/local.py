@@ -36,6 +36,8 @@ class LocalSettings:
     """The cluster's data folder."""
     kubeconfig: Path
     """Says where the API server is; its credentials are not used."""
+    socket: Path | None = None
+    """Where the API server listens for the parts of the cluster, if it does."""
     host: str = "127.0.0.1"
     port: int | None = None
     """Of REST; gRPC has the next where it is free. None: those of the last time, else the
@@ -72,6 +74,8 @@ async def _serve(
     from corral.kube.kubeconfig import load_kubeconfig
 
     config = load_kubeconfig([settings.kubeconfig]).resolve()
+    if settings.socket is not None and settings.socket.exists():
+        config = replace(config, socket=str(settings.socket))
     pki = settings.folder / "pki"
     chosen = ProcessSettings(
         rest=Listen(settings.host),

@@ -58,6 +58,8 @@ class ClusterConfig:
     insecure: bool = False
     tls_server_name: str = ""
     proxy_url: str = ""
+    socket: str = ""
+    """A Unix socket of the server's on this machine, used instead of its address, without TLS."""
     disable_compression: bool = False
     cert_file: str = ""
     cert_data: bytes = field(default=b"", repr=False)

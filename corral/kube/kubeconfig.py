@@ -25,6 +25,8 @@ EXEC_API_VERSIONS = (
     "client.authentication.k8s.io/v1beta1",
 )
 EXEC_EXTENSION = "client.authentication.k8s.io/exec"
+SOCKET_EXTENSION = "corral.dev/socket"
+"""Of a cluster: ``path`` of a socket of its API server on this machine."""
 INTERACTIVE_MODES = ("Never", "IfAvailable", "Always")
 
 
@@ -242,6 +244,7 @@ def _build(
         insecure=bool(cluster.get("insecure-skip-tls-verify")),
         tls_server_name=str(cluster.get("tls-server-name") or ""),
         proxy_url=str(cluster.get("proxy-url") or ""),
+        socket=_socket(cluster),
         disable_compression=bool(cluster.get("disable-compression")),
         cert_file=str(user.get("client-certificate") or ""),
         cert_data=_data(user, "client-certificate-data"),
@@ -255,6 +258,15 @@ def _build(
         # A token says who the caller wants to be; the plugin is then not run, as in kubectl.
         exec_plugin=None if token_auth else _exec_plugin(user, cluster, user_name),
     )
+
+
+def _socket(cluster: Mapping[str, Any]) -> str:
+    """Where the server's socket is, if it says so and this machine has it."""
+    for extension in cluster.get("extensions") or ():
+        if extension.get("name") == SOCKET_EXTENSION:
+            path = str((extension.get("extension") or {}).get("path") or "")
+            return path if os.path.exists(path) else ""
+    return ""
 
 
 def _data(entry: Mapping[str, Any], key: str) -> bytes:

@@ -39,6 +39,8 @@ __all__ = ["ClientSettings", "IdleTimeout", "KubeConnectionError", "Query", "Tra
 logger = logging.getLogger(__name__)
 
 Query = Iterable[tuple[str, str]]
+_BEHIND_SOCKET = "http://localhost"
+"""What requests over a socket are addressed to: the socket says which server it is."""
 _T = TypeVar("_T")
 
 
@@ -104,8 +106,11 @@ class Transport:
         self._sleep = sleep
         self._credentials = credential_source(config)
         self._tls = TlsContexts(config)
-        self._proxy = proxy_for(config, os.environ if environ is None else environ)
+        self._proxy = None
+        if not config.socket:
+            self._proxy = proxy_for(config, os.environ if environ is None else environ)
         self._fixed_headers = self._build_fixed_headers()
+        self._base = _BEHIND_SOCKET if config.socket else config.server
         self._timeout = aiohttp.ClientTimeout(
             total=None,
             sock_connect=self.settings.connect_timeout,
@@ -281,7 +286,7 @@ class Transport:
         if credential.authorization:
             merged["Authorization"] = credential.authorization
         options: dict[str, Any] = {"headers": merged}
-        context = self._tls.context(credential)
+        context = None if self.config.socket else self._tls.context(credential)
         if context is not None:
             options["ssl"] = context
             if self.config.tls_server_name:
@@ -298,15 +303,20 @@ class Transport:
         return headers
 
     def _url(self, path: str, query: Query) -> URL:
-        text = f"{self.config.server}{path}"
+        text = f"{self._base}{path}"
         encoded = urlencode(list(query))
         if encoded:
             text += ("&" if "?" in path else "?") + encoded
         return URL(text, encoded=True)
 
+    def _connector(self, limit: int) -> aiohttp.BaseConnector:
+        if self.config.socket:
+            return aiohttp.UnixConnector(self.config.socket, limit=limit)
+        return aiohttp.TCPConnector(limit=limit)
+
     def _open_session(self) -> aiohttp.ClientSession:
         self._session = aiohttp.ClientSession(
-            connector=aiohttp.TCPConnector(limit=self.settings.max_connections),
+            connector=self._connector(self.settings.max_connections),
             timeout=self._timeout,
             cookie_jar=aiohttp.DummyCookieJar(),
         )
@@ -314,7 +324,7 @@ class Transport:
 
     def _open_stream_session(self) -> aiohttp.ClientSession:
         self._stream_session = aiohttp.ClientSession(
-            connector=aiohttp.TCPConnector(limit=0),
+            connector=self._connector(0),
             timeout=aiohttp.ClientTimeout(total=None, sock_connect=self.settings.connect_timeout),
             # For WebSockets: the handshake error of aiohttp would lose the Status in the body.
             raise_for_status=_raise_unless_upgraded,

@@ -5,8 +5,8 @@ from __future__ import annotations
 import asyncio
 import logging
 import ssl
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from datetime import datetime
 from ipaddress import ip_network
 from pathlib import Path
@@ -84,8 +84,12 @@ class Config:
     host: str = "127.0.0.1"
     hosts: Sequence[str] = ()
     """Further names and addresses for the serving certificate."""
+    socket: Path | None = None
+    """Also listened on, without TLS: for clients on this machine that may reach the file."""
     token_file: Path | None = None
     """Static tokens: token,user,uid,"group,group"."""
+    users: Mapping[str, UserInfo] = field(default_factory=dict)
+    """Further static tokens."""
     service_cidr: str = "10.96.0.0/16"
     loopback_endpoints: bool = False
     """Endpoints may have addresses of 127.0.0.0/8: all nodes are on this machine."""
@@ -140,9 +144,9 @@ class ApiServer:
         signer = Signer.from_pem(self.pki.service_account_key_file.read_bytes())
         issuer = TokenIssuer(signer)
         tokens = ServiceAccountTokens(issuer, self.lookup)
-        static = {}
+        static = dict(self.config.users)
         if self.config.token_file:
-            static = parse_token_file(self.config.token_file.read_text())
+            static |= parse_token_file(self.config.token_file.read_text())
         authenticator = Authenticator(service_accounts=tokens, static_tokens=static)
         self.plugins = default_plugins(
             store=self.store,
@@ -274,6 +278,8 @@ class ApiServer:
         )
         await site.start()
         self.port = self._runner.addresses[0][1]
+        if self.config.socket is not None:
+            await web.UnixSite(self._runner, self.config.socket, backlog=1024).start()
 
     async def stop(self) -> None:
         """Stop serving and make everything durable."""

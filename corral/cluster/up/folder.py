@@ -50,6 +50,16 @@ class DataFolder:
         """The kubeconfig of a part."""
         return self.path / "credentials" / f"{part}.kubeconfig"
 
+    @property
+    def tokens(self) -> Path:
+        """The tokens of all parts."""
+        return self.path / "credentials" / "tokens.json"
+
+    @property
+    def socket(self) -> Path:
+        """Where the API server listens for the parts."""
+        return self.path / "credentials" / "apiserver"
+
     def node(self, name: str) -> Path:
         return self.path / "nodes" / name
 

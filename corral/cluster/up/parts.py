@@ -16,11 +16,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from corral.cluster.up.folder import DataFolder
-from corral.cluster.up.objects import NODES_GROUP, initial_objects
+from corral.cluster.up.objects import initial_objects
 from corral.cluster.up.supervisor import Expected, Ready
 
 if TYPE_CHECKING:
-    from corral.cluster.apiserver.server import ApiServer
     from corral.cluster.node.agent import AgentConfig
     from corral.kube import KubeClient
     from corral.runtime import Manager
@@ -67,6 +66,7 @@ async def apiserver(settings: ServerSettings, ready: Ready) -> None:
     """The API server. Says its port and kubeconfig."""
     from corral.cluster.apiserver.server import ApiServer, Config
     from corral.cluster.apiserver.store import StoreError
+    from corral.cluster.up.credentials import Credentials
 
     stop = Stop()
     folder = settings.folder
@@ -76,8 +76,16 @@ async def apiserver(settings: ServerSettings, ready: Ready) -> None:
         port=settings.port or folder.last_port(),
         token_file=settings.token_file,
     )
+    credentials = None
     if settings.nodes is not None:
-        config = replace(config, objects=initial_objects(), loopback_endpoints=True)
+        credentials = Credentials(folder, settings.nodes, settings.users)
+        config = replace(
+            config,
+            objects=initial_objects(),
+            loopback_endpoints=True,
+            socket=credentials.socket,
+            users=credentials.tokens(),
+        )
     server = ApiServer(config)
     try:
         await server.start()
@@ -91,33 +99,12 @@ async def apiserver(settings: ServerSettings, ready: Ready) -> None:
             f"cannot listen on {where}: {err.strerror}; choose another port with --port "
             "(0 takes a free one)"
         ) from err
-    if settings.nodes is not None:
+    if credentials is not None:
         folder.keep_port(server.port)
-        _write_credentials(server, settings)
+        credentials.write(f"https://{settings.host}:{server.port}", server.pki.ca.cert)
     ready({"port": server.port, "kubeconfig": str(server.kubeconfig)})
     await stop.asked.wait()
     await server.stop()
-
-
-def _write_credentials(server: ApiServer, settings: ServerSettings) -> None:
-    """A kubeconfig for every part, with a certificate of its own."""
-    from corral.cluster.apiserver.auth import pki
-
-    who = {
-        "workloads": ("system:kube-controller-manager", ()),
-        "scheduler": ("system:kube-scheduler", ()),
-        **{part: (user, ()) for part, user in settings.users.items()},
-        **{n: (f"system:node:{n}", ("system:nodes", NODES_GROUP)) for n in settings.nodes or ()},
-    }
-    for part, (user, groups) in who.items():
-        pair = server.pki.issue_client_cert(user, groups)
-        pki.write_kubeconfig(
-            settings.folder.credentials(part),
-            f"https://{settings.host}:{server.port}",
-            ca=server.pki.ca.cert,
-            cert=pair.cert,
-            key=pair.key,
-        )
 
 
 # -- what runs on a manager ------------------------------------------------------------------------

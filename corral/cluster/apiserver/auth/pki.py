@@ -24,9 +24,10 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
+from corral.kube.kubeconfig import SOCKET_EXTENSION
 from corral.kube.types import Obj
 
-__all__ = ["KeyPair", "Pki", "ensure_pki", "kubeconfig", "write_kubeconfig"]
+__all__ = ["KeyPair", "Pki", "ensure_pki", "kubeconfig", "write_kubeconfig", "write_private"]
 
 SERVICE_IP = "10.96.0.1"
 SERVING_NAMES = (
@@ -199,7 +200,7 @@ def _ensure_client(
 
 def _ensure_key(path: Path) -> Path:
     if not path.exists():
-        _write(path, _key_pem(ec.generate_private_key(ec.SECP256R1())))
+        write_private(path, _key_pem(ec.generate_private_key(ec.SECP256R1())))
     return path
 
 
@@ -244,11 +245,11 @@ def _key_pem(key: ec.EllipticCurvePrivateKey) -> bytes:
 
 def _write_pair(pair: KeyPair, cert: x509.Certificate, key: ec.EllipticCurvePrivateKey) -> None:
     # The key goes first: a crash in between leaves a pair that is found out and made anew.
-    _write(pair.key_file, _key_pem(key))
-    _write(pair.cert_file, cert.public_bytes(serialization.Encoding.PEM))
+    write_private(pair.key_file, _key_pem(key))
+    write_private(pair.cert_file, cert.public_bytes(serialization.Encoding.PEM))
 
 
-def _write(path: Path, data: bytes) -> None:
+def write_private(path: Path, data: bytes) -> None:
     """Write with mode 0600 and move into place, so that readers see all or nothing."""
     descriptor, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
     try:
@@ -269,17 +270,24 @@ def kubeconfig(
     cert: bytes | None = None,
     key: bytes | None = None,
     token: str | None = None,
+    socket: Path | None = None,
     name: str = "corral",
     namespace: str | None = None,
 ) -> Obj:
-    """A kubeconfig for one server and one user: a certificate and key, or a token."""
+    """A kubeconfig for one server and one user: a certificate and key, or a token.
+
+    ``socket`` is where the server also listens for clients on this machine.
+    """
     user: Obj = {"token": token} if token is not None else {}
     if cert is not None and key is not None:
         user["client-certificate-data"] = base64.b64encode(cert).decode()
         user["client-key-data"] = base64.b64encode(key).decode()
     if not user:
         raise ValueError("a kubeconfig needs a certificate and key, or a token")
-    cluster = {"server": server, "certificate-authority-data": base64.b64encode(ca).decode()}
+    cluster: Obj = {"server": server, "certificate-authority-data": base64.b64encode(ca).decode()}
+    if socket is not None:
+        path = {"path": str(socket)}
+        cluster["extensions"] = [{"name": SOCKET_EXTENSION, "extension": path}]
     context = {"cluster": name, "user": name} | ({"namespace": namespace} if namespace else {})
     return {
         "apiVersion": "v1",
@@ -300,12 +308,22 @@ def write_kubeconfig(
     cert: bytes | None = None,
     key: bytes | None = None,
     token: str | None = None,
+    socket: Path | None = None,
     name: str = "corral",
     namespace: str | None = None,
 ) -> None:
     """Write a kubeconfig file (JSON, which is YAML), mode 0600."""
     config = kubeconfig(
-        server, ca=ca, cert=cert, key=key, token=token, name=name, namespace=namespace
+        server,
+        ca=ca,
+        cert=cert,
+        key=key,
+        token=token,
+        socket=socket,
+        name=name,
+        namespace=namespace,
     )
     path.parent.mkdir(parents=True, exist_ok=True)
-    _write(path, orjson.dumps(config, option=orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE))
+    write_private(
+        path, orjson.dumps(config, option=orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE)
+    )
