@@ -82,6 +82,7 @@ def _named_python(python: str) -> list[str]:
 DEFAULT: Final = (
     Image(pattern="python:*", python=sys.executable, cmd=(sys.executable,)),
     Image(pattern="corral:*", python=sys.executable),
+    Image(pattern="corral/courier:*", python=sys.executable),
     Image(pattern="busybox:*", cmd=("sh",)),
     Image(pattern="alpine:*", cmd=("sh",)),
     Image(pattern="debian:*", cmd=("bash",)),
@@ -95,6 +96,11 @@ class ImageMap:
 
     def __init__(self, images: Iterable[Image] = DEFAULT) -> None:
         self._images = tuple(images)
+
+    def knows(self, name: str) -> bool:
+        """Whether there is an entry for an image."""
+        spellings = _spellings(name)
+        return any(fnmatchcase(text, i.pattern) for i in self._images for text in spellings)
 
     def resolve(self, name: str) -> Image:
         """The entry for an image. Raises ImageNotMapped."""

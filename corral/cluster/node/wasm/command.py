@@ -22,7 +22,7 @@ from corral.cluster.node.wasm.plan import Folder, Plan, to_environment
 from corral.kube.quantity import Quantity
 from corral.kube.types import Obj
 
-__all__ = ["FUEL", "TIMEOUT", "Launch", "is_wasm", "wasm_command"]
+__all__ = ["FUEL", "TIMEOUT", "Launch", "is_module", "is_wasm", "wasm_command"]
 
 FUEL: Final = "wasm.corral.dev/fuel"
 TIMEOUT: Final = "wasm.corral.dev/timeout-seconds"
@@ -54,8 +54,22 @@ class Launch:
 
 
 def is_wasm(pod: Obj) -> bool:
-    """Whether the containers of the pod are modules."""
+    """Whether the pod asks for modules; see `is_module` for which containers are."""
     return bool((pod.get("spec") or {}).get("runtimeClassName") == RUNTIME_CLASS)
+
+
+def is_module(container: Obj, pod: Obj, *, mapped: Callable[[str], bool]) -> bool:
+    """Whether a container is a module: processes may keep it company in the same pod.
+
+    One that names a module is one. Otherwise the image decides: those that the node's image map
+    knows (``mapped``) are processes.
+    """
+    if not is_wasm(pod):
+        return False
+    words = [*(container.get("command") or ()), *(container.get("args") or ())]
+    if words and str(words[0]).endswith(".wasm"):
+        return True
+    return not mapped(container.get("image") or "")
 
 
 def wasm_command(

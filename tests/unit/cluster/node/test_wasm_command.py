@@ -9,8 +9,15 @@ from typing import Any
 import pytest
 
 from corral.cluster.node.containers import ContainerSpec, Mount
+from corral.cluster.node.images import ImageMap
 from corral.cluster.node.sources import ConfigError
-from corral.cluster.node.wasm import exit_reason, is_wasm, runtime_class, wasm_command
+from corral.cluster.node.wasm import (
+    exit_reason,
+    is_module,
+    is_wasm,
+    runtime_class,
+    wasm_command,
+)
 from corral.cluster.node.wasm.cache import CompileCache
 from corral.cluster.node.wasm.command import Launch
 from corral.cluster.node.wasm.plan import Folder, Plan, from_environment, to_environment
@@ -37,6 +44,23 @@ def made(*argv: str, container: Obj | None = None, of: Obj | None = None, **more
 
 def test_which_pods() -> None:
     assert is_wasm(pod()) and not is_wasm({"spec": {}}) and not is_wasm({})
+
+
+@pytest.mark.parametrize(
+    ("container", "expected"),
+    [
+        ({"image": "registry.example.com/wasm/hello:v1"}, True),
+        ({"image": "registry.example.com/wasm/hello:v1", "args": ["--fast"]}, True),
+        ({"image": "busybox", "command": ["/models/a.wasm"]}, True),
+        ({"image": "busybox", "args": ["/models/a.wasm", "x"]}, True),
+        ({"image": "corral/courier", "args": ["deliver"]}, False),
+        ({"image": "busybox", "command": ["sh", "-c", "cat a.wasm"]}, False),
+        ({}, True),
+    ],
+)
+def test_which_containers(container: Obj, expected: bool) -> None:
+    assert is_module(container, pod(), mapped=ImageMap().knows) is expected
+    assert not is_module(container, {"spec": {}}, mapped=ImageMap().knows)
 
 
 def test_the_class() -> None:
