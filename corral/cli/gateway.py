@@ -12,8 +12,9 @@ import typer
 from corral.cli.output import complain, fail
 
 if TYPE_CHECKING:
-    from corral.gateway.process import Listen, ProcessSettings
+    from corral.gateway.process import ProcessSettings
     from corral.kube.config import ClusterConfig
+    from corral.runtime.listening import Listen
 
 DEFAULT_CERTS = Path("~/.corral-gateway")
 
@@ -83,7 +84,7 @@ def gateway(
 
 
 def _address(written: str, option: str) -> Listen:
-    from corral.gateway.process import Listen
+    from corral.runtime.listening import Listen
 
     host, _, port = written.rpartition(":")
     if not host or not port.isdecimal() or int(port) > 65535:
@@ -113,7 +114,8 @@ def _run(kubeconfig: Path | None, settings: ProcessSettings) -> None:
 async def _serve(config: ClusterConfig, settings: ProcessSettings) -> None:
     import asyncio
 
-    from corral.gateway.process import bind, run_gateway
+    from corral.gateway.process import run_gateway
+    from corral.runtime.listening import bind
 
     stop = asyncio.Event()
     loop = asyncio.get_running_loop()

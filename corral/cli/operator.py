@@ -88,6 +88,20 @@ def operator(
         list[str] | None,
         typer.Option(help="Address below which they may be used, such as s3://training."),
     ] = None,
+    registry: Annotated[
+        str,
+        typer.Option(
+            help="Where models and updates are kept, such as oci://registry.corral.local."
+        ),
+    ] = "",
+    registry_map: Annotated[
+        list[str] | None,
+        typer.Option(help="NAME=URL: where a registry of this name is reached from here."),
+    ] = None,
+    pod_registry_map: Annotated[
+        list[str] | None,
+        typer.Option(help="NAME=URL: the same from within pods; else as from here."),
+    ] = None,
     cert_dir: Annotated[
         Path | None,
         typer.Option(help="Folder with tls.crt, tls.key and ca.crt; else an authority of our own."),
@@ -129,10 +143,34 @@ def operator(
         report_address=report_address,
         store_endpoints=tuple(store_endpoint or ()),
         store_buckets=tuple(store_bucket or ()),
+        registry=_registry(registry),
+        registry_map=_registry_map(registry_map),
+        pod_registry_map=_registry_map(pod_registry_map),
         cert_dir=cert_dir,
         local_root=local_root.absolute() if local_root else None,
     )
     _run(_operate(kubeconfig, settings))
+
+
+def _registry(written: str) -> str:
+    """Checked by what it is used for: the beginning of references."""
+    from corral.oci import Reference, RegistryError
+
+    base = written.rstrip("/")
+    try:
+        return str(Reference.parse(f"{base}/any")).removesuffix("/any") if base else ""
+    except RegistryError as err:
+        raise typer.BadParameter(f"--registry: {err}") from err
+
+
+def _registry_map(pairs: list[str] | None) -> tuple[str, ...]:
+    from corral.oci import RegistryError, endpoints
+
+    try:
+        endpoints(pairs or ())
+    except RegistryError as err:
+        raise typer.BadParameter(str(err)) from err
+    return tuple(pairs or ())
 
 
 def _port(number: int) -> int | None:

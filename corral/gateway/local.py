@@ -9,8 +9,6 @@ beside it: whoever trusts that one trusts this.
 from __future__ import annotations
 
 import asyncio
-import json
-import os
 import signal
 import socket
 from collections.abc import Callable
@@ -18,7 +16,16 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Final
 
-from corral.gateway.process import Listen, ProcessSettings, bind, first_connection, run_gateway
+from corral.gateway.process import ProcessSettings, run_gateway
+from corral.runtime.listening import (
+    Listen,
+    bind,
+    bind_or_any,
+    first_connection,
+    keep_facts,
+    kept_ports,
+    shown,
+)
 
 __all__ = ["PREFERRED", "LocalSettings", "run_part"]
 
@@ -58,9 +65,9 @@ async def run_part(settings: LocalSettings, ready: Callable[[dict[str, Any]], No
     rest, grpc = _sockets(settings)
     with rest, grpc:
         ports = {"rest": rest.getsockname()[1], "grpc": grpc.getsockname()[1]}
-        host = _shown(settings.host)
+        host = shown(settings.host)
         facts = {"url": f"https://{host}:{ports['rest']}", "grpc": f"{host}:{ports['grpc']}"}
-        _keep(settings.addresses, {**facts, "ports": [ports["rest"], ports["grpc"]]})
+        keep_facts(settings.addresses, facts, ports["rest"], ports["grpc"])
         ready(facts)
         await first_connection(rest, grpc, stop=stop, within=_QUIET)
         grpc.close()  # its server opens the port itself
@@ -92,34 +99,7 @@ def _sockets(settings: LocalSettings) -> tuple[socket.socket, socket.socket]:
     wish = Listen(settings.host)
     if settings.port:
         rest = bind(replace(wish, port=settings.port))
-        return rest, _free(wish, settings.port + 1)
-    first, second = _kept(settings.addresses) or ((0, 0) if settings.port == 0 else PREFERRED)
-    return _free(wish, first), _free(wish, second)
-
-
-def _shown(host: str) -> str:
-    """The address as others on this machine write it."""
-    if host in ("", "0.0.0.0"):
-        return "127.0.0.1"
-    return f"[{host}]" if ":" in host else host
-
-
-def _free(wish: Listen, port: int) -> socket.socket:
-    try:
-        return bind(replace(wish, port=port))
-    except OSError:
-        return bind(replace(wish, port=0))
-
-
-def _kept(path: Path) -> tuple[int, int] | None:
-    try:
-        rest, grpc = json.loads(path.read_text())["ports"]
-        return int(rest), int(grpc)
-    except (OSError, ValueError, KeyError, TypeError):
-        return None
-
-
-def _keep(path: Path, facts: dict[str, Any]) -> None:
-    new = path.with_suffix(".new")
-    new.write_text(json.dumps(facts) + "\n")
-    os.replace(new, path)
+        return rest, bind_or_any(replace(wish, port=settings.port + 1))
+    chosen = (0, 0) if settings.port == 0 else PREFERRED
+    first, second = kept_ports(settings.addresses, 2) or chosen
+    return bind_or_any(replace(wish, port=first)), bind_or_any(replace(wish, port=second))

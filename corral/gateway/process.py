@@ -13,9 +13,10 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
 from corral.gateway.limits import LimitSettings
+from corral.runtime.listening import Listen
 
 if TYPE_CHECKING:
     from corral.gateway.service import Gateway
@@ -23,18 +24,9 @@ if TYPE_CHECKING:
     from corral.gateway.tls import ServerTls
     from corral.kube.config import ClusterConfig
 
-__all__ = ["Listen", "ProcessSettings", "bind", "first_connection", "run_gateway", "serve"]
+__all__ = ["ProcessSettings", "run_gateway", "serve"]
 
 logger = logging.getLogger(__name__)
-_BACKLOG: Final = 2048
-
-
-@dataclass(frozen=True, slots=True)
-class Listen:
-    """An address; port 0 takes any that is free."""
-
-    host: str = "127.0.0.1"
-    port: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -58,38 +50,6 @@ class ProcessSettings:
     """None: standard error."""
     grace: float = 10.0
     """Seconds that ordinary requests may take to finish when it stops."""
-
-
-def bind(listen: Listen) -> socket.socket:
-    """A socket that listens. Raises OSError."""
-    family = socket.AF_INET6 if ":" in listen.host else socket.AF_INET
-    sock = socket.socket(family, socket.SOCK_STREAM)
-    try:
-        sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        sock.bind((listen.host, listen.port))
-        sock.listen(_BACKLOG)
-        sock.setblocking(False)
-    except OSError:
-        sock.close()
-        raise
-    return sock
-
-
-async def first_connection(*sockets: socket.socket, stop: asyncio.Event, within: float) -> None:
-    """Until somebody connects, we are asked to stop, or nothing has happened for a while."""
-    loop = asyncio.get_running_loop()
-    knock = asyncio.Event()
-    for sock in sockets:
-        loop.add_reader(sock, knock.set)
-    waits = {asyncio.create_task(event.wait()) for event in (knock, stop)}
-    try:
-        await asyncio.wait(waits, timeout=within, return_when=asyncio.FIRST_COMPLETED)
-    finally:
-        for sock in sockets:
-            loop.remove_reader(sock)
-        for wait in waits:
-            wait.cancel()
-        await asyncio.gather(*waits, return_exceptions=True)
 
 
 async def run_gateway(

@@ -31,13 +31,14 @@ from corral.oci.errors import (
 )
 from corral.oci.manifest import Descriptor, Layer, Manifest
 from corral.oci.reference import Reference
-from corral.oci.registries import Endpoint, Registries, endpoints
+from corral.oci.registries import OWN, Endpoint, Registries, endpoints
 from corral.oci.settings import ClientSettings
 
 if TYPE_CHECKING:
     from corral.oci.artifacts import Artifacts, Pushed
 
 __all__ = [
+    "OWN",
     "Artifacts",
     "ClientSettings",
     "Credentials",

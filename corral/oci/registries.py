@@ -12,7 +12,10 @@ from corral.oci.credentials import Credentials, Login
 from corral.oci.errors import RegistryError
 from corral.oci.reference import Reference
 
-__all__ = ["Endpoint", "Registries", "endpoints"]
+__all__ = ["OWN", "Endpoint", "Registries", "endpoints"]
+
+OWN: Final = "registry.corral.local"
+"""The registry of the cluster itself."""
 
 _HUB: Final = "https://registry-1.docker.io"
 
@@ -60,19 +63,23 @@ class Registries:
 def endpoints(
     pairs: Iterable[str], *, token: Callable[[], str] | None = None
 ) -> dict[str, Endpoint]:
-    """A mapping from ``NAME=URL`` pairs; ``token`` is for all of them.
+    """A mapping from ``NAME=URL`` pairs.
+
+    ``token`` gives a token of the cluster's API. It is shown to the cluster's own registry only:
+    to the server that `OWN` stands for, under whichever name.
 
     Raises:
         RegistryError: a pair is malformed.
     """
-    mapping = {}
+    urls: dict[str, str] = {}
     for pair in pairs:
         name, equals, url = pair.partition("=")
         parts = urlsplit(url)
         if not (name and equals and parts.scheme in ("http", "https") and parts.netloc):
             raise RegistryError(f"{pair!r} does not map a registry: write NAME=http://HOST:PORT")
-        mapping[name] = Endpoint(url.rstrip("/"), token)
-    return mapping
+        urls[name] = url.rstrip("/")
+    own = urls.get(OWN)
+    return {name: Endpoint(url, token if url == own else None) for name, url in urls.items()}
 
 
 def is_loopback(registry: str) -> bool:

@@ -83,11 +83,25 @@ class ProcessSettings:
     store_buckets: tuple[str, ...] = ()
     """Addresses below which they may be used, such as ``s3://training``; none: everywhere."""
 
+    registry: str = ""
+    """Below which models and updates are kept as artifacts, such as
+    ``oci://registry.corral.local``; empty: nowhere, so nothing larger than a message travels."""
+    registry_map: tuple[str, ...] = ()
+    """``NAME=URL``: where registries of these names are reached from here; others as hosts."""
+    pod_registry_map: tuple[str, ...] = ()
+    """The same from within pods; empty: as from here."""
+
     cert_dir: Path | None = None
     """A folder with tls.crt, tls.key and ca.crt; None: an authority of our own in a Secret."""
     local_root: Path | None = None
     """Where checkpoints of ``storage.local`` lie; for clusters on this machine."""
     handle_signals: bool = True
+
+    @property
+    def pod_registries(self) -> dict[str, str]:
+        """Name → URL of registries, as pods are told (``CORRAL_REGISTRIES``, as JSON)."""
+        pairs = (pair.partition("=") for pair in self.pod_registry_map or self.registry_map)
+        return {name: url for name, _, url in pairs}
 
     @property
     def reports_to(self) -> str | None:

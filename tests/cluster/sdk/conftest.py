@@ -12,11 +12,12 @@ from corral.cluster.node.isolation import Capabilities
 from corral.gateway.audit import Audit
 from corral.gateway.clients import ClusterAccess
 from corral.gateway.limits import LimitSettings
-from corral.gateway.process import Listen, bind, serve
+from corral.gateway.process import serve
 from corral.gateway.service import Gateway
 from corral.gateway.shared import Shared
 from corral.gateway.tls import ServerTls, own_certificate
 from corral.kube import load_config
+from corral.runtime.listening import Listen, bind
 from corral.sdk.access import Access
 from corral.sdk.clients import AsyncMPIJobClient, AsyncTrainingClient
 from corral.sdk.connect import Connection, connect

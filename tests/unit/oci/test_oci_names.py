@@ -10,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from corral.oci import (
+    OWN,
     Credentials,
     DigestMismatch,
     Endpoint,
@@ -93,13 +94,16 @@ def test_names_stand_for_servers() -> None:
     assert registries.endpoint("docker.io").url == "https://registry-1.docker.io"
 
 
-def test_pairs_make_a_mapping() -> None:
-    mapping = endpoints(["a=http://x:1/", "b.c=https://y/base"], token=lambda: "t")
+def test_pairs_make_a_mapping_and_tokens_go_to_our_own_registry_alone() -> None:
+    pairs = ["a=http://x:1/", "b.c=https://y/base", f"{OWN}=http://x:1"]
+    mapping = endpoints(pairs, token=lambda: "t0ken")
     assert {name: one.url for name, one in mapping.items()} == {
         "a": "http://x:1",
         "b.c": "https://y/base",
+        OWN: "http://x:1",
     }
-    assert mapping["a"].token is not None and "t" not in repr(mapping["a"]).split("token")[-1:]
+    assert [name for name, one in mapping.items() if one.token] == ["a", OWN]
+    assert "lambda" not in repr(mapping)
     for wrong in ("a", "=http://x", "a=", "a=ftp://x", "a=x:80"):
         with pytest.raises(RegistryError, match="NAME="):
             endpoints([wrong])
