@@ -10,7 +10,7 @@ PARALLEL := -n $(WORKERS) --dist loadfile --no-loadscope-reorder --reruns 2 -rfE
 
 install: $(VENV)/.installed
 
-$(VENV)/.installed: pyproject.toml
+$(VENV)/.installed: pyproject.toml setup.py $(wildcard corral/federated/native/*.[ch])
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "corral needs Python >= 3.11 (set PYTHON=…)" >&2; exit 1; }
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[dev]'
@@ -47,6 +47,7 @@ bench: install
 	$(BIN)/python bench/checkpoint.py
 	$(BIN)/python bench/trainingjob.py
 	$(BIN)/python bench/mpijob.py
+	$(BIN)/python bench/aggregate.py
 
 clean:
 	rm -rf $(VENV) build dist *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis

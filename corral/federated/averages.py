@@ -12,6 +12,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from corral.federated import native
 from corral.federated.errors import AggregationFailed
 from corral.federated.exact import MAX_TOTAL_WEIGHT, ExactSum
 from corral.federated.exact.sums import SEGMENT
@@ -123,6 +124,11 @@ def _mean32(vectors: Sequence[Vector], weights: Sequence[int]) -> tuple[Vector, 
     size = len(vectors[0])
     singles = [values.view(np.float32) for values in vectors]
     out = np.empty(size, np.float32)
+    if native.kernel is not None:
+        wrong, left = native.kernel.mean(singles, weights, out, native.threads(size * len(singles)))
+        if left and not wrong:
+            settle(singles, weights, out, where=np.frombuffer(left, np.int64))
+        return out, set(wrong)
 
     def work(start: int) -> tuple[set[int], list[np.ndarray[tuple[int, ...], np.dtype[np.int64]]]]:
         stop = min(start + SEGMENT, size)

@@ -11,7 +11,6 @@ from __future__ import annotations
 import mmap
 import os
 import tempfile
-from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO
@@ -20,7 +19,6 @@ import numpy as np
 import numpy.typing as npt
 
 from corral.federated.tensors import Model, Vector
-from corral.federated.workers import spread
 
 MEMORY = 512 << 20
 BLOCK_BYTES = 2 << 20
@@ -69,8 +67,7 @@ class Collected:
 
     def add(self, client: str, model: Model) -> bool:
         """Keeps an update; False when it holds values that are not finite."""
-        finite = spread(_finite, _cut(model.vectors))
-        if not all(finite):
+        if not model.is_finite():
             return False
         size = sum(self._bytes)
         if _is_file(model) or self._held + size <= self._memory:
@@ -150,16 +147,3 @@ def _owner(values: Vector) -> object:
         if owner is None:
             return None
     return owner
-
-
-def _cut(vectors: Sequence[Vector]) -> list[Vector]:
-    step = 1 << 20
-    return [
-        values[start : start + step] for values in vectors for start in range(0, len(values), step)
-    ]
-
-
-def _finite(values: Vector) -> bool:
-    # a sum would do in one pass, but may overflow; the extremes of an array carry its NaNs
-    with np.errstate(all="ignore"):
-        return bool(np.isfinite(values.max()) and np.isfinite(values.min()))

@@ -13,6 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from corral.federated.errors import UpdateRejected
+from corral.federated.native import is_finite
 
 Vector = npt.NDArray[np.float32] | npt.NDArray[np.float64]
 Layout = tuple[tuple[str, tuple[int, ...], str], ...]
@@ -94,13 +95,8 @@ class Model:
         )
 
     def is_finite(self) -> bool:
-        """Whether there is no NaN and no infinity; the extremes of an array carry its NaNs."""
-        with np.errstate(invalid="ignore"):
-            return all(
-                bool(np.isfinite(values.max()) and np.isfinite(values.min()))
-                for values in self.vectors
-                if len(values)
-            )
+        """Whether there is no NaN and no infinity."""
+        return all(is_finite(values) for values in self.vectors)
 
 
 def matches(layout: Layout, other: Layout) -> str:

@@ -14,6 +14,7 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
+from corral.federated import native
 from corral.federated.exact.digits import Digits, Floats, Ints
 
 Singles = npt.NDArray[np.float32]
@@ -34,6 +35,7 @@ class Scratch:
     def __init__(self, size: int) -> None:
         self.magnitudes = np.empty(size, np.float32)
         self.shifted = np.empty(size, np.float64)
+        self.places = np.empty(size, np.int64)
 
 
 class Block:
@@ -49,9 +51,11 @@ class Block:
         "_small",
         "_sums",
         "_wide",
+        "size",
     )
 
     def __init__(self, sums: Ints) -> None:
+        self.size = len(sums)
         self._sums = sums
         self._wide: Digits | None = None
         self._aside: list[tuple[Ints, Floats, int]] = []
@@ -63,6 +67,8 @@ class Block:
 
     def add(self, values: Singles, weight: int, *, bits: int, scratch: Scratch) -> bool:
         """Adds `weight * values`; False, and nothing added, when a value is not finite."""
+        if self._grain is not None and self._wide is None and native.kernel is not None:
+            return self._add_natively(native.kernel, values, weight, scratch.places)
         size = len(values)
         magnitudes = np.abs(values, out=scratch.magnitudes[:size])
         largest = np.maximum.reduce(magnitudes)
@@ -84,10 +90,32 @@ class Block:
         if weight != 1:
             np.multiply(integers, weight, out=integers)
         np.add(self._sums, integers, out=self._sums)
-        self._count += weight
-        if self._odd * _DENSE > size:
-            self.widen()
+        self._added(weight)
         return True
+
+    def _add_natively(
+        self, kernel: native.Kernel, values: Singles, weight: int, places: Ints
+    ) -> bool:
+        aside = kernel.gather(
+            self._sums,
+            values,
+            weight,
+            self._constant,
+            float(self._small),
+            float(self._large),
+            places,
+        )
+        if aside < 0:
+            return False
+        if aside:
+            self._keep_aside(places[:aside].copy(), values, weight)
+        self._added(weight)
+        return True
+
+    def _added(self, weight: int) -> None:
+        self._count += weight
+        if self._odd * _DENSE > self.size:
+            self.widen()
 
     def _choose(self, largest: float, bits: int) -> None:
         exponent = int(np.frexp(largest)[1]) + HEADROOM
@@ -107,8 +135,11 @@ class Block:
         where = np.flatnonzero(odd)
         if len(where):
             shifted[where] = 0.0
-            self._aside.append((where, values[where].astype(np.float64), weight))
-            self._odd += len(where)
+            self._keep_aside(where, values, weight)
+
+    def _keep_aside(self, where: Ints, values: Singles, weight: int) -> None:
+        self._aside.append((where, values[where].astype(np.float64), weight))
+        self._odd += len(where)
 
     def widen(self) -> None:
         """Turns into digits, which have room for any weight."""
@@ -121,11 +152,25 @@ class Block:
             self._wide.add(values, weight, at=where)
         self._sums, self._aside = np.zeros(0, np.int64), []
 
+    def _shift(self) -> int:
+        """What the constants have added to each sum, as an int64 wraps it."""
+        constant = int(np.float64(self._constant).view(np.int64)) * self._count
+        return (constant + (1 << 63)) % (1 << 64) - (1 << 63)
+
     def _integers(self) -> Ints:
         """The sums in grains, without the constant."""
-        constant = int(np.float64(self._constant).view(np.int64)) * self._count
-        wrapped = (constant + (1 << 63)) % (1 << 64) - (1 << 63)
-        return self._sums - np.int64(wrapped)
+        return self._sums - np.int64(self._shift())
+
+    def divided(self, divisor: float, out: Singles | Floats) -> None:
+        """Writes the sums, each rounded once, divided and rounded again."""
+        plain = self._wide is None and not self._aside and out.dtype == np.float32
+        if native.kernel is None or self._grain is None or not plain:
+            result = self.rounded()
+            result /= divisor
+            out[:] = result
+        else:
+            grain = float(np.ldexp(1.0, self._grain))
+            native.kernel.divide(self._sums, out, self._shift(), grain, divisor)
 
     def rounded(self) -> Floats:
         """The sums, each rounded once to float64."""

@@ -112,8 +112,10 @@ class ExactSum:
         start = segment * SEGMENT
         with np.errstate(all="ignore"):
             for block in self._segments[segment]:
-                result = block.rounded()
-                result /= divisor
-                out[start : start + len(result)] = result
-                start += len(result)
+                stop = start + block.size
+                if isinstance(block, Block):
+                    block.divided(divisor, out[start:stop])
+                else:
+                    out[start:stop] = block.rounded() / divisor
+                start = stop
         self._segments[segment] = []

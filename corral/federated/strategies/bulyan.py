@@ -7,7 +7,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from corral.federated.collected import Collected, Span
+from corral.federated.collected import Collected
 from corral.federated.strategies.base import Number, Robust
 from corral.federated.strategies.blockwise import Rows, blockwise, sorted_rows
 from corral.federated.strategies.distances import Matrix, require, scores, squared_distances
@@ -27,7 +27,7 @@ class Bulyan(Robust):
         chosen = _choose(squared_distances(updates), byzantine, keep=count - 2 * byzantine)
         width = len(chosen) - 2 * byzantine
 
-        def rule(rows: Rows, span: Span) -> np.ndarray[tuple[int, ...], np.dtype[np.float64]]:
+        def rule(rows: Rows) -> Rows:
             return _around_median(sorted_rows(rows[chosen]).astype(np.float64), width)
 
         return blockwise(updates, rule)

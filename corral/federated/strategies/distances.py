@@ -9,18 +9,26 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
+from corral.federated import native
 from corral.federated.collected import Collected, Span
 from corral.federated.errors import AggregationFailed
 from corral.federated.workers import spread
 
 Matrix = npt.NDArray[np.float64]
 
+_DIGITS = 40
+
 
 def squared_distances(updates: Collected) -> Matrix:
     def gram(span: Span) -> Matrix:
-        rows = updates.rows(span).astype(np.float64)
-        rows -= rows[0].copy()
-        product: Matrix = rows @ rows.T
+        rows = updates.rows(span)
+        if native.kernel is not None:
+            sums = np.zeros((len(rows), len(rows)))
+            native.kernel.gram(rows, len(rows), rows.itemsize, sums)
+            return sums
+        relative = rows.astype(np.float64)
+        relative -= relative[0].copy()
+        product: Matrix = relative @ relative.T
         return product
 
     total = np.zeros((len(updates), len(updates)))
@@ -37,10 +45,14 @@ def squared_distances(updates: Collected) -> Matrix:
 
 
 def scores(distances: Matrix, byzantine: int) -> Matrix:
-    """Of each update, the sum of the distances to its nearest neighbours."""
+    """Of each update, the sum of the distances to its nearest neighbours.
+
+    Rounded to what no order of additions changes, so that equal scores are seen to be equal.
+    """
     neighbours = max(len(distances) - byzantine - 2, 1)
     ordered = np.sort(distances, axis=1)
-    result: Matrix = ordered[:, 1 : neighbours + 1].sum(axis=1)
+    mantissas, exponents = np.frexp(ordered[:, 1 : neighbours + 1].sum(axis=1))
+    result: Matrix = np.ldexp(np.rint(np.ldexp(mantissas, _DIGITS)), exponents - _DIGITS)
     return result
 
 

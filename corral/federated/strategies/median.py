@@ -4,11 +4,9 @@ from __future__ import annotations
 
 from typing import ClassVar
 
-import numpy as np
-
-from corral.federated.collected import Collected, Span
+from corral.federated.collected import Collected
 from corral.federated.strategies.base import Robust
-from corral.federated.strategies.blockwise import Rows, blockwise, sorted_rows
+from corral.federated.strategies.blockwise import blockwise, middle_mean
 from corral.federated.tensors import Model
 
 
@@ -16,13 +14,4 @@ class Median(Robust):
     name: ClassVar[str] = "median"
 
     def reduce(self, updates: Collected) -> Model:
-        return blockwise(updates, _median)
-
-
-def _median(rows: Rows, span: Span) -> np.ndarray[tuple[int, ...], np.dtype[np.floating]]:
-    ordered = sorted_rows(rows)
-    middle = len(rows) // 2
-    if len(rows) % 2:
-        return ordered[:, middle]
-    low, high = ordered[:, middle - 1].astype(np.float64), ordered[:, middle]
-    return low / 2 + high / 2
+        return blockwise(updates, lambda rows: middle_mean(rows, (len(rows) - 1) // 2))

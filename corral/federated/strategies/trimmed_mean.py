@@ -5,12 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import ClassVar
 
-import numpy as np
-
-from corral.federated.collected import Collected, Span
+from corral.federated.collected import Collected
 from corral.federated.errors import AggregationFailed
 from corral.federated.strategies.base import Number, Robust
-from corral.federated.strategies.blockwise import Rows, blockwise, sorted_rows
+from corral.federated.strategies.blockwise import blockwise, middle_mean
 from corral.federated.tensors import Model
 
 
@@ -25,12 +23,4 @@ class TrimmedMean(Robust):
         cut = int(self.config["fraction"] * count)
         if count <= 2 * cut:
             raise AggregationFailed(f"trimmed-mean leaves nothing of {count} updates")
-
-        def rule(rows: Rows, span: Span) -> np.ndarray[tuple[int, ...], np.dtype[np.float64]]:
-            kept = sorted_rows(rows)[:, cut : count - cut]
-            means: np.ndarray[tuple[int, ...], np.dtype[np.float64]] = kept.mean(
-                axis=1, dtype=np.float64
-            )
-            return means
-
-        return blockwise(updates, rule)
+        return blockwise(updates, lambda rows: middle_mean(rows, cut))
