@@ -1,0 +1,134 @@
+"""What idempotent producers sent last to a partition: no record twice, none missing. No I/O.
+
+A producer numbers the records it sends to a partition. A batch is new when its first number
+follows the last one, and a duplicate when it is one of the last five: a producer has at most five
+requests under way. A larger epoch begins at 0 again and fences the smaller one.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from corral.cluster.broker.errors import BrokerError, ErrorCode
+from corral.cluster.broker.storage.batches import Batch
+
+__all__ = ["Producers", "Sent"]
+
+_REMEMBERED: Final = 5
+_SEQUENCES: Final = 0x7FFFFFFF
+
+
+@dataclass(frozen=True, slots=True)
+class Sent:
+    """A batch that is in the log."""
+
+    first: int
+    last: int
+    base_offset: int
+
+
+@dataclass(slots=True)
+class _Producer:
+    epoch: int
+    seen: int
+    """The largest time in its batches, in milliseconds; not that of a clock."""
+    batches: deque[Sent] = field(default_factory=lambda: deque(maxlen=_REMEMBERED))
+
+
+class Producers:
+    """Of one partition; the oldest is forgotten when there are too many."""
+
+    def __init__(self, limit: int) -> None:
+        self._limit = limit
+        self._known: dict[int, _Producer] = {}
+        """In the order of their last batches."""
+
+    def __len__(self) -> int:
+        return len(self._known)
+
+    def check(self, batch: Batch) -> Sent | None:
+        """None when the batch is new; the earlier one when it is a duplicate.
+
+        Raises:
+            BrokerError: the producer was fenced, or a batch before this one is missing.
+        """
+        if batch.producer_id < 0:
+            return None
+        known = self._known.get(batch.producer_id)
+        if known is None:
+            # one we never knew, or have forgotten: where it goes on is its own affair
+            return None
+        if batch.producer_epoch < known.epoch:
+            raise BrokerError(
+                ErrorCode.invalid_producer_epoch,
+                f"producer {batch.producer_id} has epoch {known.epoch} by now",
+            )
+        if batch.producer_epoch > known.epoch:
+            self._begin(batch)
+            return None
+        for sent in known.batches:
+            if (sent.first, sent.last) == (batch.base_sequence, batch.last_sequence):
+                return sent
+        self._follow(batch, known.batches[-1].last)
+        return None
+
+    def _begin(self, batch: Batch) -> None:
+        if batch.base_sequence != 0:
+            raise BrokerError(
+                ErrorCode.out_of_order_sequence_number,
+                f"a new epoch begins at 0, not at {batch.base_sequence}",
+            )
+
+    def _follow(self, batch: Batch, last: int) -> None:
+        wanted = (last + 1) & _SEQUENCES
+        if batch.base_sequence == wanted:
+            return
+        raise BrokerError(
+            ErrorCode.out_of_order_sequence_number,
+            f"producer {batch.producer_id}: {wanted} was to come, not {batch.base_sequence}",
+        )
+
+    def note(self, batch: Batch, base_offset: int) -> None:
+        """The batch is in the log."""
+        if batch.producer_id < 0:
+            return
+        known = self._known.pop(batch.producer_id, None)
+        if known is None or known.epoch != batch.producer_epoch:
+            known = _Producer(batch.producer_epoch, batch.max_timestamp)
+        known.seen = max(known.seen, batch.max_timestamp)
+        known.batches.append(Sent(batch.base_sequence, batch.last_sequence, base_offset))
+        self._known[batch.producer_id] = known
+        while len(self._known) > self._limit:
+            del self._known[next(iter(self._known))]
+
+    def forget_before(self, timestamp: int) -> None:
+        """Forget those whose batches are all older, in milliseconds."""
+        old = [number for number, known in self._known.items() if known.seen < timestamp]
+        for number in old:
+            del self._known[number]
+
+    def to_json(self) -> list[list[Any]]:
+        return [
+            [
+                number,
+                known.epoch,
+                known.seen,
+                [[s.first, s.last, s.base_offset] for s in known.batches],
+            ]
+            for number, known in self._known.items()
+        ]
+
+    @classmethod
+    def from_json(cls, rows: Iterable[Any], limit: int) -> Producers:
+        """Raises ValueError, TypeError where it is not what `to_json` gives."""
+        producers = cls(limit)
+        for number, epoch, seen, batches in rows:
+            known = _Producer(int(epoch), int(seen))
+            known.batches.extend(Sent(*map(int, sent)) for sent in batches)
+            if not known.batches:
+                raise ValueError("a producer without batches")
+            producers._known[int(number)] = known
+        return producers

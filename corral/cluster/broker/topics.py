@@ -1,0 +1,194 @@
+"""The topics there are, durable: which, how many partitions, which settings."""
+
+from __future__ import annotations
+
+import logging
+import re
+import shutil
+import uuid
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+import orjson
+
+from corral.cluster.broker.errors import BrokerError, DataError, ErrorCode
+from corral.cluster.broker.settings import BrokerSettings
+from corral.cluster.broker.storage.files import replace_file
+from corral.cluster.broker.storage.log import PartitionLog
+from corral.cluster.broker.topicconfig import TopicConfig, checked
+
+__all__ = ["Topic", "Topics", "check_name"]
+
+logger = logging.getLogger(__name__)
+
+_NAME: Final = re.compile(r"[a-zA-Z0-9._-]{1,249}")
+
+
+@dataclass(slots=True)
+class Topic:
+    """A topic; `logs` has one entry for each partition."""
+
+    name: str
+    id: uuid.UUID
+    config: TopicConfig
+    logs: list[PartitionLog]
+
+
+def check_name(name: str) -> None:
+    """Raises BrokerError."""
+    if not _NAME.fullmatch(name) or name in (".", ".."):
+        raise BrokerError(
+            ErrorCode.invalid_topic_exception,
+            "a topic's name has 1 to 249 letters, digits, dots, underscores and dashes",
+        )
+
+
+class Topics:
+    """All topics of a broker; what is changed here is on disk when the call returns."""
+
+    def __init__(self, settings: BrokerSettings) -> None:
+        self._settings = settings
+        self._folder = settings.data_dir / "topics"
+        self._file = settings.data_dir / "topics.json"
+        self._topics: dict[str, Topic] = {}
+        self.ids: dict[uuid.UUID, Topic] = {}
+        self._removed: list[Path] = []
+
+    def load(self) -> None:
+        """Read what is on disk. Raises DataError, OSError."""
+        for name, value in self._settings.topic_defaults.items():
+            checked(name, value)
+        try:
+            stored = orjson.loads(self._file.read_bytes())["topics"]
+        except FileNotFoundError:
+            stored = {}
+        except (ValueError, KeyError) as err:
+            raise DataError(f"{self._file} is damaged ({err}): restore it from a copy") from err
+        for name, row in stored.items():
+            self._hold(name, uuid.UUID(row["id"]), row["configs"], row["partitions"])
+        self._folder.mkdir(parents=True, exist_ok=True)
+        known = {topic.id.hex for topic in self._topics.values()}
+        self._removed += [path for path in self._folder.iterdir() if path.name not in known]
+
+    def _hold(self, name: str, number: uuid.UUID, own: Mapping[str, str], partitions: int) -> Topic:
+        config = TopicConfig(own, self._settings.topic_defaults)
+        topic = Topic(name, number, config, [])
+        self._extend(topic, partitions)
+        self._topics[name] = self.ids[number] = topic
+        return topic
+
+    def _extend(self, topic: Topic, partitions: int) -> None:
+        for index in range(len(topic.logs), partitions):
+            folder = self._folder / topic.id.hex / str(index)
+            topic.logs.append(PartitionLog(folder, topic.config, self._settings.limits))
+
+    def __iter__(self) -> Iterator[Topic]:
+        return iter(tuple(self._topics.values()))
+
+    def __len__(self) -> int:
+        return len(self._topics)
+
+    def get(self, name: str | None) -> Topic | None:
+        return self._topics.get(name) if name else None
+
+    def log(self, name: str, partition: int) -> PartitionLog:
+        """Raises BrokerError where there is none."""
+        topic = self._topics.get(name)
+        if topic is None or not 0 <= partition < len(topic.logs):
+            raise BrokerError(ErrorCode.unknown_topic_or_partition)
+        return topic.logs[partition]
+
+    # -- changes ---------------------------------------------------------------------------------
+
+    def create(
+        self, name: str, partitions: int, configs: Mapping[str, str | None], *, dry: bool = False
+    ) -> Topic | None:
+        """Make a topic; None when it is only tried. Raises BrokerError."""
+        check_name(name)
+        if name in self._topics:
+            raise BrokerError(ErrorCode.topic_already_exists, f"topic {name} is there already")
+        twin = name.replace(".", "_")
+        if any(other.replace(".", "_") == twin for other in self._topics):
+            raise BrokerError(
+                ErrorCode.invalid_topic_exception,
+                f"{name} differs from another topic in dots and underscores only",
+            )
+        count = self._settings.default_partitions if partitions == -1 else partitions
+        self._check_room(count, 0)
+        if len(self._topics) >= self._settings.limits.topics:
+            raise BrokerError(ErrorCode.policy_violation, "there are too many topics")
+        own = {key: checked(key, value) for key, value in configs.items()}
+        if dry:
+            return None
+        topic = self._hold(name, uuid.uuid4(), own, count)
+        try:
+            self._write()
+        except OSError as err:
+            self._let_go(topic)
+            raise BrokerError(ErrorCode.kafka_storage_error, f"cannot write: {err}") from err
+        return topic
+
+    def _check_room(self, count: int, have: int) -> None:
+        limits = self._settings.limits
+        if not have < count <= limits.partitions_per_topic:
+            raise BrokerError(
+                ErrorCode.invalid_partitions,
+                f"a topic has {have + 1} to {limits.partitions_per_topic} partitions, not {count}",
+            )
+        if sum(len(topic.logs) for topic in self) + count - have > limits.partitions:
+            raise BrokerError(ErrorCode.policy_violation, "there are too many partitions")
+
+    def grow(self, name: str, count: int, *, dry: bool = False) -> None:
+        """Give a topic more partitions. Raises BrokerError."""
+        topic = self._must(name)
+        self._check_room(count, len(topic.logs))
+        if not dry:
+            self._extend(topic, count)
+            self._write()
+
+    def configure(self, name: str, own: Mapping[str, str | None], *, dry: bool = False) -> None:
+        """Have a topic have these settings of its own, and no others. Raises BrokerError."""
+        topic = self._must(name)
+        new = {key: checked(key, value) for key, value in own.items()}
+        if not dry:
+            topic.config.change(new)
+            self._write()
+
+    def delete(self, name: str) -> Topic:
+        """Raises BrokerError."""
+        topic = self._must(name)
+        self._let_go(topic)
+        self._write()
+        return topic
+
+    def _must(self, name: str) -> Topic:
+        topic = self._topics.get(name)
+        if topic is None:
+            raise BrokerError(ErrorCode.unknown_topic_or_partition, f"there is no topic {name}")
+        return topic
+
+    def _let_go(self, topic: Topic) -> None:
+        del self._topics[topic.name], self.ids[topic.id]
+        for log in topic.logs:
+            log.delete()
+        self._removed.append(self._folder / topic.id.hex)
+
+    def _write(self) -> None:
+        rows: dict[str, Any] = {
+            topic.name: {
+                "id": topic.id.hex,
+                "partitions": len(topic.logs),
+                "configs": topic.config.own,
+            }
+            for topic in self._topics.values()
+        }
+        replace_file(self._file, orjson.dumps({"topics": rows}))
+
+    def clear(self) -> None:
+        """Remove the folders of topics that are gone. May run in another thread."""
+        gone, self._removed = self._removed, []
+        for path in gone:
+            shutil.rmtree(path, ignore_errors=True)
+            logger.debug("removed %s", path)

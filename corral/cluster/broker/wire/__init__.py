@@ -1,0 +1,1 @@
+"""Bytes of connections: framing within limits, requests read, answers written."""
