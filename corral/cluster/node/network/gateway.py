@@ -15,6 +15,7 @@ import json
 import os
 import socket
 import threading
+from collections.abc import Sequence
 from contextlib import suppress
 from ipaddress import IPv4Address, IPv4Network
 from pathlib import Path
@@ -158,12 +159,12 @@ class Gateway:
         """Those that have a namespace. Raises NetworkError."""
         return [name for name in self._keeper.names() if name != _HELD]
 
-    def detach(self, pod: str) -> None:
-        """Remove a pod's namespace once nothing runs in it. Raises NetworkError.
+    def detach(self, pods: Sequence[str]) -> None:
+        """Remove the namespaces of pods once nothing runs in them. Raises NetworkError.
 
-        The kernel does it in its own time, many at once, the cable included.
+        The kernel does it in its own time, many at once, the cables included.
         """
-        self._keeper.drop(pod)
+        self._keeper.drop(pods)
 
     # -- services --------------------------------------------------------------------------------
 

@@ -15,6 +15,7 @@ import struct
 import subprocess
 import sys
 import threading
+from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any, Final
@@ -101,9 +102,10 @@ class Keeper:
         number = self._ask({"op": "find", "name": name})["fd"]
         return self._path(number) if number >= 0 else ""
 
-    def drop(self, name: str) -> None:
-        """Keep it no longer. Raises NetworkError."""
-        self._ask({"op": "drop", "name": name})
+    def drop(self, names: Sequence[str]) -> None:
+        """Keep them no longer. Raises NetworkError."""
+        for first in range(0, len(names), keeper.PAGE):
+            self._ask({"op": "drop", "names": names[first : first + keeper.PAGE]})
 
     def names(self) -> list[str]:
         """Everything that is held. Raises NetworkError."""
@@ -117,7 +119,7 @@ class Keeper:
     def _path(self, number: int) -> str:
         return f"/proc/{self.pid}/fd/{number}"
 
-    def _ask(self, request: dict[str, str], fds: list[int] | None = None) -> dict[str, Any]:
+    def _ask(self, request: dict[str, Any], fds: list[int] | None = None) -> dict[str, Any]:
         with self._lock:
             if self._socket is None:
                 raise NetworkError("the process that holds network namespaces is not connected")

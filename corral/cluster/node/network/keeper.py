@@ -5,7 +5,7 @@ its socket (one JSON message, one answer, descriptors beside them) it is told wh
 
     {"op": "hold", "name": N} + descriptor  → {"fd": M}      its own number, for /proc/PID/fd/M
     {"op": "find", "name": N}               → {"fd": M}      -1 when it has none of this name
-    {"op": "drop", "name": N}               → {}
+    {"op": "drop", "names": [N]}            → {}
     {"op": "list", "after": N}              → {"names": []}  in order, a page at a time
 
 Nothing else keeps a namespace, so nothing is left when it ends: when it is told to (SIGTERM), or
@@ -21,13 +21,14 @@ import signal
 import socket
 import sys
 from contextlib import suppress
+from typing import Any
 
 PAGE = 1000
 _LOOK_SECONDS = 5
 _NAME = "keeper"
 
 
-def answer(held: dict[str, int], request: dict[str, str], fds: list[int]) -> dict[str, object]:
+def answer(held: dict[str, int], request: dict[str, Any], fds: list[int]) -> dict[str, object]:
     """Do what one message asks for; descriptors that came with it and are not kept are closed."""
     name = request.get("name", "")
     match request["op"]:
@@ -39,8 +40,9 @@ def answer(held: dict[str, int], request: dict[str, str], fds: list[int]) -> dic
         case "find":
             return {"fd": held.get(name, -1)}
         case "drop":
-            if name in held:
-                os.close(held.pop(name))
+            for other in request.get("names", ()):
+                if other in held:
+                    os.close(held.pop(other))
             return {}
         case "list":
             after = request.get("after", "")

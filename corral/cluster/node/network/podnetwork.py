@@ -16,8 +16,10 @@ from __future__ import annotations
 import asyncio
 import logging
 import shutil
+from collections.abc import Sequence
 from ipaddress import IPv4Network
 from pathlib import Path
+from typing import Final
 
 import aiohttp
 
@@ -43,6 +45,9 @@ from corral.kube.types import Obj
 from corral.runtime import Informer, Manager
 
 logger = logging.getLogger(__name__)
+
+_LINGER: Final = 1.0
+"""Seconds after which what pods leave behind is taken away."""
 
 
 class PodNetwork:
@@ -94,7 +99,10 @@ class PodNetwork:
         self._gateway: Gateway | None = None
         self._addresses: NodeAddresses | None = None
         self._guard = LoopbackGuard()
+        self._over: list[str] = []
+        """Pods that have ended, and whose networks are still there."""
         self._collector: asyncio.Task[None] | None = None
+        self._remover: asyncio.Task[None] | None = None
         self._host = address or dialing.machine_address()
 
     # -- beginning and end -----------------------------------------------------------------------
@@ -157,9 +165,9 @@ class PodNetwork:
     async def _drop_unrecorded(self) -> None:
         """Namespaces for which there is no record are nobody's."""
         if self._gateway is not None:
-            for uid in await asyncio.to_thread(self._gateway.pods):
-                if uid not in self._left:
-                    await asyncio.to_thread(self._gateway.detach, uid)
+            held = await asyncio.to_thread(self._gateway.pods)
+            nobodys = [uid for uid in held if uid not in self._left]
+            await asyncio.to_thread(self._gateway.detach, nobodys)
 
     async def _collect(self) -> None:
         """Remove what was left of pods that the API server does not know any more."""
@@ -173,9 +181,10 @@ class PodNetwork:
 
     async def stop(self, *, remove: bool) -> None:
         """Serve no more; with ``remove`` (no pod is left) take everything away."""
-        if self._collector is not None:
-            self._collector.cancel()
-            await asyncio.gather(self._collector, return_exceptions=True)
+        for task in (self._collector, self._remover):
+            if task is not None:
+                task.cancel()
+                await asyncio.gather(task, return_exceptions=True)
         await self._names.stop()
         if self._gateway is not None:
             await asyncio.to_thread(self._gateway.close, remove=remove)
@@ -205,6 +214,9 @@ class PodNetwork:
             known = self._sandboxes.get(uid) or self.restore(pod)
             if known is not None:
                 return known
+            if uid in self._over:
+                self._over.remove(uid)
+                await self._take_away([uid])
             record = self._record(pod)
             self._records.write(record)
             self._left[uid] = record
@@ -286,10 +298,33 @@ class PodNetwork:
             if self._sandboxes.pop(uid, None) is None:
                 return
             self._names.remove(sandbox.namespace, uid)
-            if sandbox.network and self._gateway is not None:
-                await asyncio.to_thread(self._gateway.detach, uid)
-            self._forget(uid)
+            if sandbox.network:
+                self._over.append(uid)
+                if self._remover is None or self._remover.done():
+                    self._remover = asyncio.create_task(self._remove(), name="network remains")
+            else:
+                self._forget(uid)
         self._locks.pop(uid, None)
+
+    async def _remove(self) -> None:
+        """Take away the networks of pods that are over: later, and many at once.
+
+        That is cheaper by far, and what is to start comes first. Until then they have their
+        addresses, and their records, by which the next agent would find them.
+        """
+        while self._over:
+            await asyncio.sleep(_LINGER)
+            over, self._over = self._over, []
+            try:
+                await self._take_away(over)
+            except NetworkError as err:
+                logger.warning("networks of %d pods are left: %s", len(over), err)
+
+    async def _take_away(self, uids: Sequence[str]) -> None:
+        if self._gateway is not None:
+            await asyncio.to_thread(self._gateway.detach, uids)
+        for uid in uids:
+            self._forget(uid)
 
     def _forget(self, uid: str) -> None:
         self._left.pop(uid, None)

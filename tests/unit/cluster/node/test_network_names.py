@@ -260,7 +260,7 @@ def test_keeper(tmp_path: Path) -> None:
     keeper.close()
     again = Keeper(tmp_path / "k")
     assert again.open() is True and again.find("a") == path and again.names() == ["a"]
-    again.drop("a")
+    again.drop(["a"])
     assert again.find("a") == "" and again.names() == []
     pid = again.pid
     again.end()

@@ -394,6 +394,23 @@ async def test_http(agent: Agent, namespace: str) -> None:
                 assert answer.status == 204
 
 
+async def test_what_pods_leave_is_taken_away_together(agent: Agent, namespace: str) -> None:
+    """Their addresses are nobody else's until then."""
+    pods = [await agent.pod(name, namespace) for name in ("a", "b")]
+    for pod in pods:
+        await agent.network.close(pod.sandbox)
+    other = await agent.pod("c", namespace)
+    kept = agent.folder / "network" / "pods"
+    if agent.mode == "root":
+        assert other.address not in {pod.address for pod in pods}
+    again = await agent.network.open(pods[0].obj)
+    assert again.network == "" or os.path.exists(again.network)
+    gone = pods[1].obj["metadata"]["uid"]
+    await until(lambda: not [name for name in os.listdir(kept) if name.startswith(gone)])
+    assert again.network == "" or os.path.exists(again.network)
+    await agent.network.close(again)
+
+
 # -- several of them, one after the other and side by side -----------------------------------------
 
 
@@ -420,9 +437,8 @@ async def test_restart(agent: Agent, namespace: str) -> None:
         await until(lambda: again.network._names._proxy._of.get(f"{namespace}/later"))
         assert await client.result(CLIENT, "later", "8000") == "web"
         await until(lambda: gone.obj["metadata"]["uid"] not in again.network._left)
-        assert f"{gone.obj['metadata']['uid']}.hosts" not in os.listdir(
-            agent.folder / "network" / "pods"
-        )
+        kept = agent.folder / "network" / "pods"
+        await until(lambda: f"{gone.obj['metadata']['uid']}.hosts" not in os.listdir(kept))
         new = await again.pod("new", namespace)
         assert new.address not in (web.address, client.address)
     finally:
