@@ -1,0 +1,280 @@
+"""The updates of one round, folded into a model by the engine; the numbers, and nothing else.
+
+This module loads NumPy and the engine: import it where an aggregation begins, never at the top of a
+module. It blocks and uses all cores, so it is called from a thread. What comes out depends on the
+set of updates, their weights and the base alone, bit for bit.
+"""
+
+from __future__ import annotations
+
+import math
+import mmap
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Protocol
+
+import numpy as np
+
+from corral.federated import (
+    Aggregation,
+    AggregationFailed,
+    Model,
+    Result,
+    Update,
+    UpdateRejected,
+    codec,
+    strategy,
+)
+from corral.federated.exact import MAX_TOTAL_WEIGHT
+from corral.federated.privacy import Privacy, PrivateRound
+from corral.federated.strategies.concat import Concat
+from corral.federated.tensors import Layout, matches
+
+__all__ = [
+    "STATE_FORMAT",
+    "Folded",
+    "Folding",
+    "Other",
+    "Rule",
+    "Share",
+    "weights_of",
+]
+
+STATE_FORMAT = "safetensors"
+"""How the state of a server's optimiser is kept: it has several tensors."""
+UNIT = 1 << 10
+"""The weight of a sample where some updates are late: weights are whole numbers."""
+
+
+class Other(Exception):
+    """More updates look like this than like the first: fold again, with these alone."""
+
+    def __init__(self, layout: Layout) -> None:
+        super().__init__("most updates have another layout than the first")
+        self.layout = layout
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """How updates become a model."""
+
+    algorithm: str
+    config: Mapping[str, Any]
+    participants: Sequence[str]
+    job: str
+    round_number: int
+    clip: float = 0.0
+    """0: not private."""
+    noise: float = 0.0
+    seed: bytes = field(default=b"", repr=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Share:
+    """One update: what it stands for, and its payload in memory or in a file."""
+
+    client: str
+    weight: int
+    format: str
+    payload: bytes | Path
+
+
+@dataclass(frozen=True, slots=True)
+class Folded:
+    """The result, in files."""
+
+    clients: tuple[str, ...]
+    format: str
+    model: Path
+    state: Path | None
+    algorithm: str
+
+
+class _Round(Protocol):
+    def add(self, update: Update) -> None: ...
+    def finish(self) -> Result: ...
+
+
+def weights_of(samples: Sequence[int], rounds_late: Sequence[int]) -> list[int]:
+    """Whole weights: samples, less by the root of how late an update is.
+
+    Without late updates they are the samples themselves.
+    """
+    if not any(rounds_late):
+        return list(samples)
+    unit = max(min(UNIT, MAX_TOTAL_WEIGHT // max(sum(samples), 1)), 1)
+    return [
+        max(round(count * unit / math.sqrt(1 + late)), 1)
+        for count, late in zip(samples, rounds_late, strict=True)
+    ]
+
+
+class Folding:
+    """One pass over the updates of a round; not for several threads at once."""
+
+    def __init__(
+        self,
+        rule: Rule,
+        *,
+        folder: Path,
+        base: Path | None = None,
+        base_format: str = "",
+        state: Path | None = None,
+        expected: int = 0,
+        layout: Layout | None = None,
+    ) -> None:
+        """``layout`` is what updates must look like where there is no base; see `Other`.
+
+        Raises:
+            FederatedError: the rule, the base or the state cannot be used.
+        """
+        self._rule = rule
+        self._strategy = strategy(rule.algorithm, rule.config)
+        self._folder = folder
+        self._expected = expected
+        self._base = _decoded(base_format, base) if base is not None else None
+        self._state = _decoded(STATE_FORMAT, state) if state is not None else None
+        self._layout = self._base.layout if self._base is not None else layout
+        self._decided = self._layout is not None
+        self._seen: Counter[Layout] = Counter()
+        self._opaque: bool | None = None
+        self._round: _Round | None = None
+        self._format = ""
+
+    def add(self, share: Share) -> str:
+        """Fold an update in; why it does not count, or nothing."""
+        try:
+            self._add(share)
+        except UpdateRejected as error:
+            return error.reason
+        if not self._format:
+            self._format = share.format or "json-f64"
+        return ""
+
+    def _add(self, share: Share) -> None:
+        opaque = self._is_opaque(share)
+        if opaque:
+            round_ = self._begun(None)
+            round_.add(Update(share.client, share.weight, payload=_bytes(share.payload)))
+            return
+        model = _decoded(share.format, share.payload)
+        self._seen[model.layout] += 1
+        if self._layout is None:
+            self._layout = model.layout
+        wrong = matches(self._layout, model.layout)
+        if wrong:
+            raise UpdateRejected(wrong)
+        if not self._decided and not model.is_finite():
+            # What cannot count has no say in what the others must look like.
+            self._seen[model.layout] -= 1
+            if self._round is None:
+                self._layout = None
+            raise UpdateRejected("it holds a NaN or an infinity")
+        self._begun(model).add(Update(share.client, share.weight, model=model))
+
+    def _is_opaque(self, share: Share) -> bool:
+        """Whether bytes are joined: the algorithm says so, or the format is none that is known."""
+        if isinstance(self._strategy, Concat):
+            return True
+        unknown = codec(share.format) is None
+        if self._opaque is None:
+            self._opaque = unknown and self._strategy.name == "fedavg" and not self._rule.clip
+            if self._opaque:
+                self._strategy = strategy("concat")
+        if unknown != self._opaque:
+            raise UpdateRejected(
+                f"{self._rule.algorithm} cannot read the format {share.format!r}"
+                if unknown
+                else f"its format is {share.format!r}, the others' is opaque"
+            )
+        return self._opaque
+
+    def _begun(self, example: Model | None) -> _Round:
+        if self._round is None:
+            self._round = self._private(example) if self._rule.clip else self._plain()
+        return self._round
+
+    def _plain(self) -> Aggregation:
+        return Aggregation(
+            self._strategy,
+            current=self._base,
+            state=self._state,
+            participants=self._rule.participants,
+            expected_samples=self._expected,
+            folder=self._folder,
+        )
+
+    def _private(self, example: Model | None) -> PrivateRound:
+        rule = self._rule
+        base = self._base
+        if base is None:
+            # Without a model to begin with, changes are counted from zero.
+            assert example is not None
+            base = example.like([np.zeros_like(values) for values in example.vectors])
+        return PrivateRound(
+            self._strategy,
+            Privacy(rule.clip, rule.noise, rule.seed),
+            current=base,
+            job=rule.job,
+            round_number=rule.round_number,
+            state=self._state,
+            participants=rule.participants,
+        )
+
+    @property
+    def in_doubt(self) -> bool:
+        """Whether most updates do not look like the first, which has decided so far."""
+        if self._decided or self._layout is None:
+            return False
+        return max(self._seen.values()) > self._seen[self._layout]
+
+    def finish(self) -> Folded:
+        """The result, written to files.
+
+        Raises:
+            Other: most updates do not look like the first one.
+            AggregationFailed: there is no result.
+        """
+        if self.in_doubt:
+            raise Other(max(self._seen, key=lambda layout: self._seen[layout]))
+        if self._round is None:
+            raise AggregationFailed("no updates to aggregate")
+        result = self._round.finish()
+        self._round = None
+        return self._written(result)
+
+    def _written(self, result: Result) -> Folded:
+        target, state = self._folder / "aggregated", None
+        if result.model is None:
+            target.write_bytes(result.payload)
+        else:
+            coder = codec(self._format)
+            assert coder is not None
+            target.write_bytes(coder.encode(result.model))
+        if result.state is not None:
+            state = self._folder / "aggregated-state"
+            coder = codec(STATE_FORMAT)
+            assert coder is not None
+            state.write_bytes(coder.encode(result.state))
+        return Folded(result.clients, self._format, target, state, result.algorithm)
+
+
+def _decoded(format_: str, payload: bytes | Path) -> Model:
+    coder = codec(format_)
+    if coder is None:
+        raise UpdateRejected(f"the format {format_!r} is none that can be read")
+    return coder.decode(payload if isinstance(payload, bytes) else _mapped(payload))
+
+
+def _mapped(path: Path) -> memoryview | bytes:
+    """The bytes of a file without reading them; they live as long as the file is looked at."""
+    if not path.stat().st_size:
+        return b""
+    with path.open("rb") as file:
+        return memoryview(mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ))
+
+
+def _bytes(payload: bytes | Path) -> bytes:
+    return payload if isinstance(payload, bytes) else payload.read_bytes()

@@ -1,0 +1,1 @@
+"""TrainingRound: tasks for all participants, enough updates of theirs, one model."""
