@@ -9,6 +9,7 @@ import secrets
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
 from contextlib import aclosing, suppress
 from dataclasses import dataclass
+from io import BytesIO
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Final
@@ -165,7 +166,7 @@ class Artifacts:
             url,
             actions=PUSH,
             headers={"Content-Type": manifest.media_type},
-            body=lambda: manifest.raw,
+            body=lambda: BytesIO(manifest.raw),
         ) as response:
             _same(ref, manifest.digest, response.headers.get("Docker-Content-Digest", ""))
 

@@ -17,6 +17,7 @@ import random
 import ssl
 from collections.abc import AsyncIterable, AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
+from io import BytesIO
 from typing import Any, Final
 from urllib.parse import urljoin, urlsplit
 
@@ -39,7 +40,7 @@ from corral.oci.settings import ClientSettings
 
 __all__ = ["Body", "Transport", "read_all"]
 
-Body = Callable[[], bytes | memoryview | AsyncIterable[bytes]]
+Body = Callable[[], BytesIO | AsyncIterable[bytes]]
 """Makes the body, anew for each try."""
 
 PULL: Final = "pull"
