@@ -14,6 +14,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from corral.cli.broker import addition as broker_part
+from corral.cli.broker import addresses, local_broker
 from corral.cli.output import complain, fail
 
 if TYPE_CHECKING:
@@ -88,6 +90,19 @@ def up(
             "Else 8443, or free ones where that is taken or --port is 0.",
         ),
     ] = None,
+    broker: Annotated[bool, typer.Option(help="Serve the Kafka protocol too.")] = True,
+    broker_port: Annotated[
+        int | None,
+        typer.Option(
+            min=0,
+            max=65535,
+            help="Port of the broker; 0 takes a free one. "
+            "Else 9092, or a free one where that is taken or --port is 0.",
+        ),
+    ] = None,
+    kafka: Annotated[
+        str, typer.Option(help="HOST:PORT of a Kafka to use in the place of our broker.")
+    ] = "",
     verbose: Verbose = False,
 ) -> None:
     """Run a whole cluster on this machine, until Ctrl-C or `corral down`."""
@@ -96,8 +111,14 @@ def up(
     from corral.cluster.up.folder import DataFolder, FolderError
     from corral.cluster.up.supervisor import PartFailed
 
+    folder = DataFolder(data_dir.expanduser().absolute())
+    own_broker = (
+        local_broker(folder, broker_port, any_port=port == 0 or broker_port == 0)
+        if broker and not kafka
+        else None
+    )
     settings = Settings(
-        folder=DataFolder(data_dir.expanduser().absolute()),
+        folder=folder,
         host=host,
         port=port,
         nodes=nodes,
@@ -107,8 +128,9 @@ def up(
         max_pods=max_pods,
         token_file=token_file,
         additions=[
-            *([_operator()] if operator else ()),
+            *([_operator(addresses(own_broker, kafka))] if operator else ()),
             *([_gateway(host, gateway_port, port)] if gateway else ()),
+            *([broker_part(own_broker)] if own_broker else ()),
         ],
         verbose=verbose,
     )
@@ -120,14 +142,15 @@ def up(
         raise typer.Exit(1) from err
 
 
-def _operator() -> Addition:
-    """The operator as a part of a cluster."""
+def _operator(kafka: tuple[str, str]) -> Addition:
+    """The operator as a part of a cluster; ``kafka``: for itself, and for pods."""
     from corral.cluster.up.cluster import Addition
 
     async def run(folder: DataFolder, ready: Ready) -> None:
         from corral.operator.local import run_part
 
-        await run_part(folder.kubeconfig, folder.credentials("operator"), folder.checkpoints, ready)
+        own = folder.credentials("operator")
+        await run_part(folder.kubeconfig, own, folder.checkpoints, ready, kafka=kafka)
 
     return Addition("operator", "corral:operator", run, _OPERATOR_MODULES)
 

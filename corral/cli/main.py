@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 import corral
-from corral.cli import checkpoints, cluster, gateway, jobs, operator
+from corral.cli import broker, checkpoints, cluster, gateway, jobs, operator
 from corral.cli.output import Format, Output, show_documents
 from corral.cli.program import start
 
@@ -34,6 +34,7 @@ for command in (
     operator.install,
     operator.uninstall,
     gateway.gateway,
+    broker.broker,
 ):
     app.command()(command)
 

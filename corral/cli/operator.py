@@ -102,6 +102,12 @@ def operator(
         list[str] | None,
         typer.Option(help="NAME=URL: the same from within pods; else as from here."),
     ] = None,
+    kafka: Annotated[
+        str, typer.Option(help="HOST:PORT of Kafka, several with commas between; else none.")
+    ] = "",
+    pod_kafka: Annotated[
+        str, typer.Option(help="The same from within pods; else as from here.")
+    ] = "",
     cert_dir: Annotated[
         Path | None,
         typer.Option(help="Folder with tls.crt, tls.key and ca.crt; else an authority of our own."),
@@ -146,6 +152,8 @@ def operator(
         registry=_registry(registry),
         registry_map=_registry_map(registry_map),
         pod_registry_map=_registry_map(pod_registry_map),
+        kafka=kafka,
+        pod_kafka=pod_kafka,
         cert_dir=cert_dir,
         local_root=local_root.absolute() if local_root else None,
     )

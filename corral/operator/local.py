@@ -40,7 +40,7 @@ _DONE: Final = "corral.dev/set-up"
 """On the namespace: the digest of all objects that were set up."""
 
 
-def _settings(local_root: Path) -> ProcessSettings:
+def _settings(local_root: Path, kafka: tuple[str, str]) -> ProcessSettings:
     """One replica, which need not wait for a lease; ports are taken as they are free."""
     return ProcessSettings(
         leader_elect=False,
@@ -54,6 +54,8 @@ def _settings(local_root: Path) -> ProcessSettings:
         report_address=_LOOPBACK,
         local_root=local_root,
         mpi_agent=True,
+        kafka=kafka[0],
+        pod_kafka=kafka[1],
     )
 
 
@@ -103,13 +105,19 @@ async def run_part(
     own: Path,
     local_root: Path,
     ready: Callable[[dict[str, Any]], None],
+    *,
+    kafka: tuple[str, str] = ("", ""),
 ) -> None:
-    """Serve until SIGTERM; ``administrator`` and ``own`` are kubeconfigs."""
+    """Serve until SIGTERM; ``administrator`` and ``own`` are kubeconfigs.
+
+    ``kafka`` has the bootstrap servers, as reached from here and from pods.
+    """
     config = load_kubeconfig([administrator]).resolve()
     async with KubeClient(config, on_warning=logger.debug) as client:
         await set_up(client)
     async with operator_client(load_kubeconfig([own]).resolve()) as client:
-        process = OperatorProcess(client, _settings(local_root), on_ready=lambda: ready(facts()))
+        settings = _settings(local_root, kafka)
+        process = OperatorProcess(client, settings, on_ready=lambda: ready(facts()))
 
         def facts() -> dict[str, Any]:
             operator = process.operator

@@ -91,6 +91,12 @@ class ProcessSettings:
     pod_registry_map: tuple[str, ...] = ()
     """The same from within pods; empty: as from here."""
 
+    kafka: str = ""
+    """Bootstrap servers of the Kafka that deployments use, HOST:PORT with commas between; empty:
+    there is none."""
+    pod_kafka: str = ""
+    """The same from within pods; empty: as from here."""
+
     cert_dir: Path | None = None
     """A folder with tls.crt, tls.key and ca.crt; None: an authority of our own in a Secret."""
     local_root: Path | None = None
@@ -102,6 +108,11 @@ class ProcessSettings:
         """Name → URL of registries, as pods are told (``CORRAL_REGISTRIES``, as JSON)."""
         pairs = (pair.partition("=") for pair in self.pod_registry_map or self.registry_map)
         return {name: url for name, _, url in pairs}
+
+    @property
+    def kafka_for_pods(self) -> str:
+        """Bootstrap servers, as pods are told."""
+        return self.pod_kafka or self.kafka
 
     @property
     def reports_to(self) -> str | None:

@@ -1,46 +1,136 @@
-"""A broker as a process of its own, until SIGTERM."""
+"""A broker as a process of its own, or as a part of ``corral up``, until SIGTERM.
+
+As a part it listens at once and is loaded with the first connection. It listens twice: for those on
+the machine, who are told its address on the loopback, and for pods, who reach it through a Service
+and are told the name of that.
+"""
 
 from __future__ import annotations
 
 import asyncio
+import logging
 import signal
-import socket
 from collections.abc import Callable
-from typing import Any
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
 
-from corral.cluster.broker.server import Broker
-from corral.cluster.broker.settings import BrokerSettings
+from corral.runtime.listening import (
+    Listen,
+    bind,
+    bind_or_any,
+    first_connection,
+    keep_facts,
+    kept_ports,
+    shown,
+)
 
-__all__ = ["serve", "stop_signal"]
+__all__ = ["PREFERRED", "LocalBroker", "choose_ports", "run_part", "serve"]
+
+logger = logging.getLogger(__name__)
+
+PREFERRED: Final = 9092
+"""The port where nobody wishes otherwise."""
+_LOOPBACK: Final = "127.0.0.1"
 
 
-def stop_signal() -> asyncio.Event:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LocalBroker:
+    """The broker of a cluster on this machine."""
+
+    folder: Path
+    """The cluster's data folder."""
+    port: int
+    pod_port: int
+    """Where the Service leads."""
+
+    @property
+    def addresses(self) -> Path:
+        """Where its addresses are written."""
+        return self.folder / "broker.json"
+
+    @property
+    def bootstrap(self) -> str:
+        return f"{_LOOPBACK}:{self.port}"
+
+
+def choose_ports(folder: Path, port: int | None, *, any_port: bool) -> tuple[int, int]:
+    """Ports for the machine and for pods: those of the last time, if they are free.
+
+    They are chosen before the broker runs, because others are told. Raises OSError where the port
+    that is asked for is taken.
+    """
+    first, second = kept_ports(folder / "broker.json", 2) or (0 if any_port else PREFERRED, 0)
+    wished = Listen(_LOOPBACK, port if port else first)
+    with (
+        bind(wished) if port else bind_or_any(wished) as own,
+        bind_or_any(Listen(_LOOPBACK, second)) as pods,
+    ):
+        return own.getsockname()[1], pods.getsockname()[1]
+
+
+async def serve(settings: Any, ready: Callable[[dict[str, Any]], None]) -> None:
+    """Serve until SIGTERM; ``ready`` is told the address.
+
+    Raises:
+        DataError: the data folder cannot be used.
+        OSError: nor can the port.
+    """
+    from corral.cluster.broker.server import Broker
+
+    stop = _stop_signal()
+    broker = Broker(settings)
+    try:
+        await broker.start()
+        ready({"bootstrap": broker.addresses[0]})
+        await stop.wait()
+    finally:
+        await broker.stop()
+
+
+async def run_part(
+    local: LocalBroker, ready: Callable[[dict[str, Any]], None], *, kubeconfig: Path
+) -> None:
+    """Serve until SIGTERM; ``kubeconfig`` is the administrator's, for the Service.
+
+    Raises:
+        DataError: the data folder cannot be used.
+        OSError: nor can a port.
+    """
+    from corral.cluster.broker.service import POD_ADDRESS, look_after
+
+    stop = _stop_signal()
+    own = bind(Listen(_LOOPBACK, local.port))
+    with own, bind(Listen(_LOOPBACK, local.pod_port)) as pods:
+        facts = {"bootstrap": f"{shown(_LOOPBACK)}:{local.port}", "pods": POD_ADDRESS}
+        keep_facts(local.addresses, facts, local.port, local.pod_port)
+        service = asyncio.create_task(look_after(kubeconfig, _LOOPBACK, local.pod_port))
+        ready(facts)
+        try:
+            await first_connection(own, pods, stop=stop, within=None)
+            if not stop.is_set():
+                await _load_and_serve(local, (own, ""), (pods, POD_ADDRESS), stop=stop)
+        finally:
+            service.cancel()
+            await asyncio.gather(service, return_exceptions=True)
+
+
+async def _load_and_serve(local: LocalBroker, *sockets: Any, stop: asyncio.Event) -> None:
+    from corral.cluster.broker.server import Broker, Listener
+    from corral.cluster.broker.settings import BrokerSettings
+
+    broker = Broker(BrokerSettings(data_dir=local.folder / "broker", port=local.port))
+    try:
+        await broker.start(*(Listener(sock, advertised) for sock, advertised in sockets))
+        await stop.wait()
+    finally:
+        await broker.stop()
+
+
+def _stop_signal() -> asyncio.Event:
     """Set by SIGTERM and SIGINT."""
     stop = asyncio.Event()
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, stop.set)
     return stop
-
-
-async def serve(
-    settings: BrokerSettings,
-    ready: Callable[[dict[str, Any]], None],
-    *,
-    stop: asyncio.Event,
-    sock: socket.socket | None = None,
-) -> None:
-    """Serve until told to stop; ``ready`` is told the address.
-
-    Raises:
-        DataError: the data folder cannot be used.
-        OSError: nor can the port.
-    """
-    broker = Broker(settings)
-    try:
-        await broker.start(sock)
-        host, port = broker.address
-        ready({"bootstrap": f"[{host}]:{port}" if ":" in host else f"{host}:{port}"})
-        await stop.wait()
-    finally:
-        await broker.stop()

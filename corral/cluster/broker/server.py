@@ -7,6 +7,8 @@ import logging
 import os
 import socket
 import time
+from dataclasses import dataclass
+from functools import partial
 from typing import Final
 
 from corral.cluster import locking
@@ -18,13 +20,23 @@ from corral.cluster.broker.settings import BrokerSettings
 from corral.cluster.broker.topics import Topics
 from corral.cluster.broker.users import Users
 from corral.cluster.broker.wire.connection import Budget, Connection
+from corral.runtime.listening import Listen, bind, shown
 
-__all__ = ["Broker"]
+__all__ = ["Broker", "Listener"]
 
 logger = logging.getLogger(__name__)
 
 _REFUSAL: Final = 0.2
 """Seconds before a wrong password is answered."""
+
+
+@dataclass(frozen=True, slots=True)
+class Listener:
+    """A socket that listens, and the HOST:PORT by which its clients find the broker again."""
+
+    sock: socket.socket
+    advertised: str = ""
+    """Empty: where it listens."""
 
 
 class Broker:
@@ -40,19 +52,19 @@ class Broker:
         self._lock = -1
         self._budget = Budget(settings.limits.pending_bytes)
         self._connections: set[Connection] = set()
-        self._server: asyncio.Server | None = None
+        self._servers: list[asyncio.AbstractServer] = []
         self._tasks: list[asyncio.Task[None]] = []
         self._hurry = asyncio.Event()
-        self.address = ("", 0)
-        """What clients are told."""
+        self.addresses: list[str] = []
+        """What clients are told, for each listener."""
 
     @property
     def secure(self) -> bool:
         """Whether everybody has to log in."""
         return self.users is not None
 
-    async def start(self, sock: socket.socket | None = None) -> None:
-        """Load and listen; ``sock`` is one that listens already.
+    async def start(self, *listeners: Listener) -> None:
+        """Load and listen: as the settings say, or on sockets that listen already.
 
         Raises:
             DataError: the data folder cannot be used.
@@ -60,18 +72,29 @@ class Broker:
         """
         self._take()
         await asyncio.to_thread(self._load)
-        loop = asyncio.get_running_loop()
         where = self.settings
-        if sock is None:
-            self._server = await loop.create_server(self._connection, where.host, where.port)
-        else:
-            self._server = await loop.create_server(self._connection, sock=sock)
-        host, port = self._server.sockets[0].getsockname()[:2]
-        self.address = _split(where.advertised) if where.advertised else (_shown(host), port)
+        if not listeners:
+            sock = bind(Listen(where.host, where.port))
+            listeners = (Listener(sock, where.advertised),)
+        for listener in listeners:
+            await self._listen(listener)
         self._tasks = [
             asyncio.create_task(self.coordinator.run()),
             asyncio.create_task(self._look_after()),
         ]
+
+    async def _listen(self, listener: Listener) -> None:
+        host, port = listener.sock.getsockname()[:2]
+        told = listener.advertised or f"{shown(host)}:{port}"
+        address = _split(told)
+        server = await asyncio.get_running_loop().create_server(
+            lambda: Connection(
+                self.settings.limits, self._budget, partial(self._begin, address), self._ended
+            ),
+            sock=listener.sock,
+        )
+        self._servers.append(server)
+        self.addresses.append(told)
 
     def _take(self) -> None:
         folder = self.settings.data_dir
@@ -95,15 +118,12 @@ class Broker:
 
     # -- connections -----------------------------------------------------------------------------
 
-    def _connection(self) -> Connection:
-        return Connection(self.settings.limits, self._budget, self._begin, self._ended)
-
-    def _begin(self, connection: Connection) -> ClientSession | None:
+    def _begin(self, address: tuple[str, int], connection: Connection) -> ClientSession | None:
         if len(self._connections) >= self.settings.limits.connections:
             logger.warning("%s: refused: there are too many connections", connection.peer)
             return None
         self._connections.add(connection)
-        return ClientSession(self, connection.peer)
+        return ClientSession(self, connection.peer, address)
 
     def _ended(self, connection: Connection) -> None:
         self._connections.discard(connection)
@@ -144,8 +164,9 @@ class Broker:
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
-        if self._server is not None:
-            self._server.close()
+        if self._servers:
+            for server in self._servers:
+                server.close()
             self.coordinator.stop()
             open_ones = tuple(self._connections)
             for connection in open_ones:
@@ -164,8 +185,3 @@ class Broker:
 def _split(advertised: str) -> tuple[str, int]:
     host, _, port = advertised.rpartition(":")
     return host.strip("[]"), int(port)
-
-
-def _shown(host: str) -> str:
-    """The address as others on this machine write it."""
-    return {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(host, host)

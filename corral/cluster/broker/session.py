@@ -27,9 +27,11 @@ _API_VERSIONS: Final = 18
 class ClientSession:
     """`user` is None until somebody has logged in."""
 
-    def __init__(self, broker: Broker, peer: str) -> None:
+    def __init__(self, broker: Broker, peer: str, address: tuple[str, int]) -> None:
         self._broker = broker
         self.peer = peer
+        self.address = address
+        """Where it finds the broker again."""
         self.user: str | None = None
         self.login: ScramServer | None = None
         self._failed = False

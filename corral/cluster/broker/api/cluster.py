@@ -33,7 +33,7 @@ def versions() -> list[Mapping[str, int]]:
 
 
 def _broker(call: Call) -> Mapping[str, Any]:
-    host, port = call.broker.address
+    host, port = call.session.address
     return {"node_id": NODE_ID, "host": host, "port": port}
 
 
@@ -95,7 +95,7 @@ def _described(topic: Topic) -> Mapping[str, Any]:
 
 
 async def describe_cluster(call: Call) -> Answer:
-    host, port = call.broker.address
+    host, port = call.session.address
     return {
         "error_code": ErrorCode.none,
         "cluster_id": call.broker.identities.cluster,

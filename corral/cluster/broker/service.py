@@ -1,0 +1,77 @@
+"""The Service by which pods reach the broker of a cluster on this machine."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from pathlib import Path
+from typing import Final
+
+from corral.kube.client import KubeClient
+from corral.kube.errors import AlreadyExists, ApiError
+from corral.kube.kubeconfig import load_kubeconfig
+from corral.kube.resources import ENDPOINTSLICES, NAMESPACES, SERVICES
+from corral.kube.types import Obj
+
+__all__ = ["NAME", "NAMESPACE", "POD_ADDRESS", "PORT", "look_after", "objects"]
+
+logger = logging.getLogger(__name__)
+
+NAME: Final = "corral-broker"
+NAMESPACE: Final = "corral-system"
+PORT: Final = 9092
+POD_ADDRESS: Final = f"{NAME}.{NAMESPACE}.svc:{PORT}"
+"""What pods are told."""
+_FIELD_MANAGER: Final = "corral-broker"
+_AGAIN: Final = 1.0
+"""Seconds between attempts."""
+
+
+def objects(address: str, port: int) -> tuple[Obj, Obj]:
+    """The Service, and the EndpointSlice that has it lead to one address."""
+    service: Obj = {
+        "apiVersion": "v1",
+        "kind": "Service",
+        "metadata": {"name": NAME, "namespace": NAMESPACE},
+        "spec": {"ports": [{"name": "kafka", "port": PORT, "protocol": "TCP"}]},
+    }
+    leads: Obj = {
+        "apiVersion": "discovery.k8s.io/v1",
+        "kind": "EndpointSlice",
+        "metadata": {
+            "name": NAME,
+            "namespace": NAMESPACE,
+            "labels": {
+                "kubernetes.io/service-name": NAME,
+                "endpointslice.kubernetes.io/managed-by": "corral-broker",
+            },
+        },
+        "addressType": "IPv4",
+        "endpoints": [{"addresses": [address], "conditions": {"ready": True}}],
+        "ports": [{"name": "kafka", "port": port, "protocol": "TCP"}],
+    }
+    return service, leads
+
+
+async def look_after(kubeconfig: Path, address: str, port: int) -> None:
+    """Have the Service lead here; tried again until it does."""
+    config = load_kubeconfig([kubeconfig]).resolve()
+    async with KubeClient(config, on_warning=logger.debug) as client:
+        while True:
+            try:
+                await _publish(client, address, port)
+            except (ApiError, OSError, TimeoutError) as err:
+                logger.warning("pods do not reach the broker yet: %s", err)
+                await asyncio.sleep(_AGAIN)
+            else:
+                return
+
+
+async def _publish(client: KubeClient, address: str, port: int) -> None:
+    service, leads = objects(address, port)
+    try:
+        await client.create(NAMESPACES, {"metadata": {"name": NAMESPACE}})
+    except AlreadyExists:
+        logger.debug("the namespace is there")
+    await client.apply(SERVICES, service, field_manager=_FIELD_MANAGER)
+    await client.apply(ENDPOINTSLICES, leads, field_manager=_FIELD_MANAGER)
