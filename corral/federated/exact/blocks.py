@@ -67,8 +67,8 @@ class Block:
 
     def add(self, values: Singles, weight: int, *, bits: int, scratch: Scratch) -> bool:
         """Adds `weight * values`; False, and nothing added, when a value is not finite."""
-        if self._grain is not None and self._wide is None and native.kernel is not None:
-            return self._add_natively(native.kernel, values, weight, scratch.places)
+        if native.kernel is not None and self._wide is None:
+            return self._add_natively(native.kernel, values, weight, bits=bits, scratch=scratch)
         size = len(values)
         magnitudes = np.abs(values, out=scratch.magnitudes[:size])
         largest = np.maximum.reduce(magnitudes)
@@ -94,8 +94,14 @@ class Block:
         return True
 
     def _add_natively(
-        self, kernel: native.Kernel, values: Singles, weight: int, places: Ints
+        self, kernel: native.Kernel, values: Singles, weight: int, *, bits: int, scratch: Scratch
     ) -> bool:
+        if self._grain is None:
+            largest = kernel.largest(values, values.itemsize, 1)
+            if largest == 0 or not largest < np.inf:
+                return largest == 0
+            self._choose(largest, bits)
+        places = scratch.places
         aside = kernel.gather(
             self._sums,
             values,
