@@ -213,7 +213,8 @@ class CloudProvider(Protocol):
 
         Raises:
             Transient: among others when the cloud takes longer than the provider waits: ask again.
-            StockOut, QuotaExceeded, AccountRefused, BadRequest: nothing was left behind.
+            StockOut, QuotaExceeded, AccountRefused, BadRequest: nothing was left behind. Another
+                attempt needs a new request id: clouds repeat their answer to an old one.
         """
         ...
 

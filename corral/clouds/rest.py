@@ -82,6 +82,8 @@ class RestClient:
     patience: Patience = field(default_factory=Patience)
     rng: random.Random = field(default_factory=random.Random)
     pause: Callable[[float], Awaitable[None]] = asyncio.sleep
+    hopeful: Callable[[Answer], bool] = lambda answer: answer.status in _AGAIN
+    """Whether the same question may get a better answer soon."""
     _session: aiohttp.ClientSession | None = None
 
     async def call(
@@ -111,7 +113,7 @@ class RestClient:
                 continue
             if answer.status == 401 and attempt == 0:
                 self.tokens.forget()
-            elif answer.status not in _AGAIN:
+            elif not self.hopeful(answer):
                 return answer
             last = answer
         if isinstance(last, Answer):

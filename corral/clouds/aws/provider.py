@@ -94,6 +94,13 @@ class AwsProvider:
 
     async def create(self, request: VmRequest) -> Vm:
         arguments = bodies.run_arguments(checked(request), self._settings.place)
+        # EC2 does not mind two of one name; nodes do
+        other = await self.get(VmRef(request.name, request.zone))
+        if other is not None and other.alive and other.request_id != request.request_id:
+            raise BadRequest(
+                f"there is an instance {request.name} ({other.id}) that this request did not make: "
+                "choose another name or terminate it"
+            )
         try:
             made = await self._call("run_instances", **arguments)
         except BadRequest as error:

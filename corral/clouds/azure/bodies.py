@@ -24,6 +24,7 @@ __all__ = [
     "create_body",
     "eviction_hazards",
     "evictions_query",
+    "failure_of",
     "operation_error",
     "price_filter",
     "prices_of",
@@ -32,7 +33,7 @@ __all__ = [
     "vm_of",
 ]
 
-_NETWORK_API: Final = "2022-05-01"
+_NETWORK_API: Final = "2022-11-01"
 _ZONE: Final = re.compile(r"(?P<region>[a-z][a-z0-9]*)(-(?P<zone>[0-9]))?")
 _POWER: Final = {
     "PowerState/running": State.RUNNING,
@@ -206,6 +207,18 @@ def refusal(answer: Answer) -> CloudError:
 def operation_error(body: Mapping[str, Any]) -> CloudError:
     """The error of an asynchronous operation that failed."""
     return _error(body.get("error"), status=0, retry_after=None)
+
+
+def failure_of(body: Mapping[str, Any]) -> CloudError:
+    """Why the making of a VM failed, as its instance view tells."""
+    prefix = "ProvisioningState/failed/"
+    view = (body.get("properties") or {}).get("instanceView") or {}
+    for status in view.get("statuses") or ():
+        code = str(status.get("code", ""))
+        if code.startswith(prefix):
+            words = str(status.get("message", ""))
+            return codes.error_for(codes.AZURE, code.removeprefix(prefix), words)
+    return codes.error_for(codes.AZURE, "", f"the making of {body.get('name')} had failed")
 
 
 def _error(error: Any, *, status: int, retry_after: float | None) -> CloudError:

@@ -64,7 +64,7 @@ class AzureProvider:
         self._pause = pause
         chance = rng or random.Random()
         patience = settings.patience
-        self._rest = RestClient(settings.endpoint, tokens, patience, chance, pause)
+        self._rest = RestClient(settings.endpoint, tokens, patience, chance, pause, _hopeful)
         self._retail = RestClient(
             settings.prices_endpoint, StaticToken(""), patience, chance, pause
         )
@@ -95,9 +95,10 @@ class AzureProvider:
         """The VM when Azure has decided about it. Raises CloudError."""
         until = self._clock() + self._settings.patience.operation_s
         while True:
-            vm = await self._read(request.name)
-            if vm is None:
+            body = await self._body(request.name)
+            if body is None:
                 raise self._vanished(request, answer)
+            vm = bodies.vm_of(body)
             if vm.request_id != request.request_id:
                 raise BadRequest(
                     f"there is a VM {request.name} that this request did not make: "
@@ -106,7 +107,7 @@ class AzureProvider:
                 )
             if vm.raw_state in ("Failed", "Canceled"):
                 await self._remove_remnant(request)
-                raise Transient(f"the making of {request.name} had failed before: ask again")
+                raise bodies.failure_of(body)
             if vm.raw_state not in ("Creating", "Updating"):
                 return vm
             if self._clock() >= until:
@@ -139,9 +140,13 @@ class AzureProvider:
         return None if vm is None else await self._with_addresses(vm)
 
     async def _read(self, name: str) -> Vm | None:
+        body = await self._body(name)
+        return None if body is None else bodies.vm_of(body)
+
+    async def _body(self, name: str) -> Mapping[str, Any] | None:
         params = {**_COMPUTE_API, "$expand": "instanceView"}
         answer = await self._rest.call("GET", f"{self._vms}/{name}", params=params)
-        return None if answer.status == 404 else bodies.vm_of(_good(answer).body)
+        return None if answer.status == 404 else _good(answer).body
 
     async def _with_addresses(self, vm: Vm) -> Vm:
         path = f"{self._interfaces}/{vm.name}-nic"
@@ -237,6 +242,13 @@ class AzureProvider:
 
 async def _nothing() -> frozenset[str]:
     return frozenset()
+
+
+def _hopeful(answer: Answer) -> bool:
+    """A conflict is not: it is a VM that is there already, or on its way."""
+    if answer.ok or answer.status in (404, 409, 412):
+        return False
+    return isinstance(bodies.refusal(answer), Transient)
 
 
 def _good(answer: Answer) -> Answer:

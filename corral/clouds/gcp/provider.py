@@ -65,7 +65,7 @@ class GcpProvider:
         self._clock = clock
         self._pause = pause
         self._rest = RestClient(
-            settings.endpoint, tokens, settings.patience, rng or random.Random(), pause
+            settings.endpoint, tokens, settings.patience, rng or random.Random(), pause, _hopeful
         )
         self._root = f"/compute/v1/projects/{settings.project}"
 
@@ -230,6 +230,10 @@ class GcpProvider:
 
     async def close(self) -> None:
         await self._rest.close()
+
+
+def _hopeful(answer: Answer) -> bool:
+    return not answer.ok and isinstance(bodies.refusal(answer), Transient)
 
 
 def _good(answer: Answer) -> Answer:

@@ -1,0 +1,37 @@
+#!/bin/sh
+# Makes what the tests of clouds and of the SSH joiner need and pip's dev extra cannot give, below
+# ${CORRAL_CACHE:-~/.cache/corral}/clouds: a venv with boto3 (whose dateutil other clients do not
+# bear), and Debian's sshd, unpacked, where the machine has none. What is there is left alone.
+set -eu
+
+cache="${CORRAL_CACHE:-$HOME/.cache/corral}/clouds"
+python="${PYTHON:-python3}"
+wanted="boto3>=1.34 aiohttp>=3.14 cryptography>=42 pytest>=8.2 pytest-asyncio>=0.24 pytest-timeout>=2.3"
+
+mkdir -p "$cache"
+exec 9> "$cache/.lock"
+flock 9
+
+if [ "$(cat "$cache/aws/.complete" 2>/dev/null)" != "$wanted" ]; then
+    rm -rf "$cache/aws"
+    "$python" -m venv "$cache/aws"
+    # shellcheck disable=SC2086  # each word is a requirement
+    "$cache/aws/bin/python" -m pip install --quiet --only-binary :all: $wanted
+    printf '%s\n' "$wanted" > "$cache/aws/.complete"
+fi
+
+if [ ! -x /usr/sbin/sshd ] && [ ! -x "$cache/sshd/usr/sbin/sshd" ]; then
+    if command -v apt-get > /dev/null; then
+        folder="$(mktemp -d "$cache/sshd.XXXXXX")"
+        (cd "$folder" && apt-get -qq -o APT::Sandbox::User= download openssh-server libwrap0)
+        for package in "$folder"/*.deb; do
+            dpkg -x "$package" "$folder"
+            rm "$package"
+        done
+        chmod 755 "$folder"
+        mv -T "$folder" "$cache/sshd"
+    else
+        echo "install OpenSSH's server for the tests that need it" >&2
+    fi
+fi
+echo "$cache"
