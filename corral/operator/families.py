@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from corral.operator import rbac
@@ -93,7 +94,46 @@ def _hook_mpijob(hooks: Hooks, client: KubeClient | None, settings: ProcessSetti
     register_hooks(hooks, source)
 
 
+def _register_federated(manager: Manager, surroundings: Surroundings) -> None:
+    from corral.controllers.federated import learning, running
+    from corral.controllers.federated.settings import FederatedSettings
+    from corral.oci.registries import endpoints
+
+    settings = surroundings.settings
+    tasks = FederatedSettings(
+        registry=settings.registry,
+        registry_map=tuple(f"{name}={url}" for name, url in settings.pod_registries.items()),
+        workers=settings.workers,
+        resync=settings.resync,
+    )
+    running.register(manager, tasks)
+    learning.register(
+        manager,
+        learning.LearningSettings(
+            registry=settings.registry,
+            registries=endpoints(settings.registry_map, token=_own_token(manager)),
+            workers=settings.workers,
+            resync=settings.resync,
+        ),
+    )
+
+
+def _own_token(manager: Manager) -> Callable[[], str] | None:
+    """Who the operator is to registries of the cluster's own: who it is to the API server."""
+    config = manager.client.config
+    if config.token_file:
+        return lambda: Path(config.token_file).read_text().strip()
+    return (lambda: config.token) if config.token else None
+
+
+def _hook_federated(hooks: Hooks, client: KubeClient | None, settings: ProcessSettings) -> None:
+    from corral.controllers.federated.webhooks import register_hooks
+
+    register_hooks(hooks)
+
+
 FAMILIES: tuple[Family, ...] = (
     Family("trainingjob", _register_trainingjob, _hook_trainingjob, rbac.TRAINING_RULES),
     Family("mpijob", _register_mpijob, _hook_mpijob, rbac.MPI_RULES),
+    Family("federated", _register_federated, _hook_federated, rbac.FEDERATED_RULES),
 )

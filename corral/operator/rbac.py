@@ -17,6 +17,7 @@ from corral.operator.settings import LEASE, NAMESPACE, REPORTS_SERVICE, SECRET
 __all__ = [
     "AGENT_RULES",
     "CLUSTER_RULES",
+    "FEDERATED_RULES",
     "LOCAL_NAMESPACE_RULES",
     "LOCAL_RULES",
     "MPI_RULES",
@@ -107,6 +108,37 @@ MPI_RULES: Final = (
     Rule("", ("namespaces",), ("get",)),
     Rule("", ("nodes",), _WATCHED),
     Rule("", ("resourcequotas",), ("list",)),
+)
+
+_PROPELLER: Final = "propeller.absmach.io"
+FEDERATED_RULES: Final = (
+    Rule(_PROPELLER, ("federatedjobs", "propletgroups"), _WATCHED),
+    Rule(_PROPELLER, ("trainingrounds", "modelcheckpoints"), (*_READ, "create", "patch")),
+    Rule(_PROPELLER, ("wasmtasks",), (*_READ, "create", "delete")),
+    Rule(
+        _PROPELLER,
+        (
+            "federatedjobs/status",
+            "trainingrounds/status",
+            "wasmtasks/status",
+            "propletgroups/status",
+            "modelcheckpoints/status",
+        ),
+        ("patch",),
+    ),
+    Rule(
+        _PROPELLER,
+        ("federatedjobs/finalizers", "trainingrounds/finalizers", "wasmtasks/finalizers"),
+        ("update",),
+    ),
+    Rule("batch", ("jobs",), (*_READ, "create", "delete")),
+    Rule("apps", ("deployments",), (*_READ, "create", "delete")),
+    Rule("", ("configmaps",), ("get", "create", "patch")),
+    Rule("", ("secrets",), ("get", "create", "patch")),
+    Rule("", ("pods",), (*_WATCHED, "delete")),
+    Rule("", ("pods/log",), ("get",)),
+    Rule("metrics.k8s.io", ("pods",), ("get",)),
+    Rule("", ("nodes",), _WATCHED),
 )
 
 AGENT_RULES: Final = (

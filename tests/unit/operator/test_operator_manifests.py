@@ -8,7 +8,7 @@ import pytest
 import yaml
 from typer.testing import CliRunner
 
-from corral.api import all_crds
+from corral.api import all_crds, all_kinds
 from corral.cli.main import app
 from corral.operator import rbac
 from corral.operator.manifests import (
@@ -131,7 +131,7 @@ def test_authorities_are_injected_into_our_webhooks() -> None:
         assert config["metadata"]["name"] == rbac.CONFIGURATIONS
         assert {w["failurePolicy"] for w in config["webhooks"]} == {"Fail"}
         names = {rule["resources"][0] for w in config["webhooks"] for rule in w["rules"]}
-        assert names == {"trainingjobs", "checkpoints", "mpijobs"}
+        assert names == {kind.resource().plural for kind in all_kinds()}
 
 
 def test_printed_for_kubectl() -> None:
