@@ -17,6 +17,9 @@ import typer
 from corral.cli.broker import addition as broker_part
 from corral.cli.broker import addresses, local_broker
 from corral.cli.output import complain, fail
+from corral.cli.registry import addition as registry_part
+from corral.cli.registry import local_registry, split_map
+from corral.cli.registry import where as registries_of
 
 if TYPE_CHECKING:
     from corral.cluster.node.images import ImageMap
@@ -90,6 +93,20 @@ def up(
             "Else 8443, or free ones where that is taken or --port is 0.",
         ),
     ] = None,
+    registry: Annotated[bool, typer.Option(help="Serve an OCI registry too.")] = True,
+    registry_port: Annotated[
+        int | None,
+        typer.Option(
+            min=0,
+            max=65535,
+            help="Port of the registry; 0 takes a free one. "
+            "Else 5000, or a free one where that is taken or --port is 0.",
+        ),
+    ] = None,
+    registry_map: Annotated[
+        list[str] | None,
+        typer.Option(help="NAME: a registry in references that is ours; NAME=URL: one elsewhere."),
+    ] = None,
     broker: Annotated[bool, typer.Option(help="Serve the Kafka protocol too.")] = True,
     broker_port: Annotated[
         int | None,
@@ -117,6 +134,13 @@ def up(
         if broker and not kafka
         else None
     )
+    names, others = split_map(registry_map or ())
+    own_registry = (
+        local_registry(folder, registry_port, any_port=port == 0 or registry_port == 0, names=names)
+        if registry
+        else None
+    )
+    registries = registries_of(own_registry, others)
     settings = Settings(
         folder=folder,
         host=host,
@@ -127,10 +151,12 @@ def up(
         gpus=_gpus(gpus),
         max_pods=max_pods,
         token_file=token_file,
+        registries=registries[1],
         additions=[
-            *([_operator(addresses(own_broker, kafka))] if operator else ()),
+            *([_operator(addresses(own_broker, kafka), registries)] if operator else ()),
             *([_gateway(host, gateway_port, port)] if gateway else ()),
             *([broker_part(own_broker)] if own_broker else ()),
+            *([registry_part(own_registry)] if own_registry else ()),
         ],
         verbose=verbose,
     )
@@ -142,7 +168,9 @@ def up(
         raise typer.Exit(1) from err
 
 
-def _operator(kafka: tuple[str, str]) -> Addition:
+def _operator(
+    kafka: tuple[str, str], registries: tuple[str, dict[str, str], dict[str, str]]
+) -> Addition:
     """The operator as a part of a cluster; ``kafka``: for itself, and for pods."""
     from corral.cluster.up.cluster import Addition
 
@@ -150,7 +178,9 @@ def _operator(kafka: tuple[str, str]) -> Addition:
         from corral.operator.local import run_part
 
         own = folder.credentials("operator")
-        await run_part(folder.kubeconfig, own, folder.checkpoints, ready, kafka=kafka)
+        await run_part(
+            folder.kubeconfig, own, folder.checkpoints, ready, kafka=kafka, registries=registries
+        )
 
     return Addition("operator", "corral:operator", run, _OPERATOR_MODULES)
 

@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 import corral
-from corral.cli import broker, checkpoints, cluster, gateway, jobs, operator
+from corral.cli import broker, checkpoints, cluster, gateway, jobs, operator, registry
 from corral.cli.output import Format, Output, show_documents
 from corral.cli.program import start
 
@@ -35,6 +35,7 @@ for command in (
     operator.uninstall,
     gateway.gateway,
     broker.broker,
+    registry.registry,
 ):
     app.command()(command)
 

@@ -16,26 +16,27 @@ Guaranteed:
 Read next: `reference` for names, `registries` for which server a name stands for, `errors`.
 """
 
-from typing import TYPE_CHECKING, Any
-
-from corral.oci.credentials import Credentials, Login, docker_config
-from corral.oci.errors import (
-    Denied,
-    DigestMismatch,
-    InvalidArtifact,
-    InvalidReference,
-    NotFound,
-    RegistryError,
-    TooLarge,
-    Unavailable,
-)
-from corral.oci.manifest import Descriptor, Layer, Manifest
-from corral.oci.reference import Reference
-from corral.oci.registries import OWN, Endpoint, Registries, endpoints
-from corral.oci.settings import ClientSettings
+from importlib import import_module
+from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
     from corral.oci.artifacts import Artifacts, Pushed
+    from corral.oci.credentials import Credentials, Login, docker_config
+    from corral.oci.errors import (
+        Denied,
+        DigestMismatch,
+        InvalidArtifact,
+        InvalidReference,
+        NotFound,
+        RegistryError,
+        TooLarge,
+        Unavailable,
+    )
+    from corral.oci.manifest import Descriptor, Layer, Manifest
+    from corral.oci.own import OWN
+    from corral.oci.reference import Reference
+    from corral.oci.registries import Endpoint, Registries, endpoints
+    from corral.oci.settings import ClientSettings
 
 __all__ = [
     "OWN",
@@ -63,10 +64,25 @@ __all__ = [
 ]
 
 
-def __getattr__(name: str) -> Any:
-    """The client itself, which needs HTTP, is loaded when it is first used."""
-    if name in ("Artifacts", "Pushed"):
-        from corral.oci import artifacts
+_HOMES: Final = {
+    "artifacts": "Artifacts Pushed",
+    "credentials": "Credentials Login docker_config",
+    "errors": "Denied DigestMismatch InvalidArtifact InvalidReference NotFound RegistryError "
+    "TooLarge Unavailable",
+    "manifest": "Descriptor Layer Manifest",
+    "own": "OWN",
+    "reference": "Reference",
+    "registries": "Endpoint Registries endpoints",
+    "settings": "ClientSettings",
+}
+_HOME_OF: Final = {name: home for home, names in _HOMES.items() for name in names.split()}
 
-        return getattr(artifacts, name)
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+def __getattr__(name: str) -> Any:
+    """Names are loaded when they are first used: who needs a reference needs no HTTP."""
+    home = _HOME_OF.get(name)
+    if home is None:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    value = getattr(import_module(f"{__name__}.{home}"), name)
+    globals()[name] = value
+    return value

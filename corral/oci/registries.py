@@ -10,12 +10,10 @@ from urllib.parse import urlsplit
 
 from corral.oci.credentials import Credentials, Login
 from corral.oci.errors import RegistryError
+from corral.oci.own import OWN
 from corral.oci.reference import Reference
 
-__all__ = ["OWN", "Endpoint", "Registries", "endpoints"]
-
-OWN: Final = "registry.corral.local"
-"""The registry of the cluster itself."""
+__all__ = ["Endpoint", "Registries", "endpoints"]
 
 _HUB: Final = "https://registry-1.docker.io"
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from hashlib import sha256
 from pathlib import Path
 from typing import Any, Final
@@ -34,13 +34,14 @@ logger = logging.getLogger(__name__)
 
 USER: Final = "corral:operator"
 """Who the operator is to the API server."""
+Where = tuple[str, Mapping[str, str], Mapping[str, str]]
 _LOOPBACK: Final = "127.0.0.1"
 _PATIENCE: Final = 30.0
 _DONE: Final = "corral.dev/set-up"
 """On the namespace: the digest of all objects that were set up."""
 
 
-def _settings(local_root: Path, kafka: tuple[str, str]) -> ProcessSettings:
+def _settings(local_root: Path, kafka: tuple[str, str], registries: Where) -> ProcessSettings:
     """One replica, which need not wait for a lease; ports are taken as they are free."""
     return ProcessSettings(
         leader_elect=False,
@@ -56,7 +57,14 @@ def _settings(local_root: Path, kafka: tuple[str, str]) -> ProcessSettings:
         mpi_agent=True,
         kafka=kafka[0],
         pod_kafka=kafka[1],
+        registry=registries[0],
+        registry_map=_pairs(registries[1]),
+        pod_registry_map=_pairs(registries[2]),
     )
+
+
+def _pairs(urls: Mapping[str, str]) -> tuple[str, ...]:
+    return tuple(f"{name}={url}" for name, url in urls.items())
 
 
 async def set_up(client: KubeClient) -> None:
@@ -107,16 +115,18 @@ async def run_part(
     ready: Callable[[dict[str, Any]], None],
     *,
     kafka: tuple[str, str] = ("", ""),
+    registries: Where = ("", {}, {}),
 ) -> None:
     """Serve until SIGTERM; ``administrator`` and ``own`` are kubeconfigs.
 
-    ``kafka`` has the bootstrap servers, as reached from here and from pods.
+    ``kafka`` has the bootstrap servers, as reached from here and from pods; ``registries`` where
+    models are kept, and where registries are reached from here and from pods.
     """
     config = load_kubeconfig([administrator]).resolve()
     async with KubeClient(config, on_warning=logger.debug) as client:
         await set_up(client)
     async with operator_client(load_kubeconfig([own]).resolve()) as client:
-        settings = _settings(local_root, kafka)
+        settings = _settings(local_root, kafka, registries)
         process = OperatorProcess(client, settings, on_ready=lambda: ready(facts()))
 
         def facts() -> dict[str, Any]:

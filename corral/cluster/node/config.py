@@ -33,6 +33,8 @@ class AgentConfig:
     taints: Sequence[Obj] = ()
     """Of the Node when it is made."""
     images: ImageMap = field(default_factory=ImageMap)
+    registries: Mapping[str, str] = field(default_factory=dict)
+    """Where registries in ``oci://`` references are reached: name → URL; others as hosts."""
     gpus: Sequence[Gpu] | None = None
     """The devices to offer; None to look for them."""
     max_pods: int = 250

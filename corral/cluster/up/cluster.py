@@ -11,7 +11,7 @@ import select
 import signal
 from collections.abc import Callable, Coroutine, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from importlib import import_module
 from pathlib import Path
@@ -77,6 +77,8 @@ class Settings:
     max_pods: int = 250
     """On each node."""
     token_file: Path | None = None
+    registries: Mapping[str, str] = field(default_factory=dict)
+    """Where nodes reach registries: name → URL."""
     additions: Sequence[Addition] = ()
     verbose: bool = False
 
@@ -179,6 +181,7 @@ def _agents(settings: Settings) -> list[AgentConfig]:
             images=settings.images or ImageMap(),
             gpus=tuple(gpus[number :: settings.nodes]),
             max_pods=settings.max_pods,
+            registries=settings.registries,
             client_ca_file=settings.folder.path / "pki" / "ca.crt",
         )
         for number, name in enumerate(settings.node_names)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import Final
 
+from corral.cluster.registry.local import USER as REGISTRY
 from corral.kube.types import Obj
 
 __all__ = ["NODES_GROUP", "access_objects", "initial_objects"]
@@ -93,6 +94,7 @@ def access_objects() -> list[Obj]:
         {"apiGroups": ["", "events.k8s.io"], "resources": ["events"], "verbs": ["create", "patch"]},
     ]
     scheduler = {"kind": "User", "name": "system:kube-scheduler", "apiGroup": _RBAC}
+    registry = {"kind": "User", "name": REGISTRY, "apiGroup": _RBAC}
     groups = [
         {
             "apiGroups": ["scheduling.volcano.sh", "scheduling.x-k8s.io"],
@@ -113,6 +115,7 @@ def access_objects() -> list[Obj]:
         _binding("corral:node", "corral:node", nodes),
         _role("corral:scheduler", groups),
         _binding("corral:scheduler", "corral:scheduler", scheduler),
+        _binding("corral:registry", "system:auth-delegator", registry),
     ]
 
 

@@ -1,0 +1,109 @@
+"""``corral up`` serves a registry, for those with a token of the cluster."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import signal
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from corral.kube import KubeClient
+from corral.kube.resources import ENDPOINTSLICES, SERVICES
+from corral.oci import OWN, Artifacts, Denied, Layer, Reference, Registries, endpoints
+from tests.cluster.objects import eventually
+from tests.e2e.clusters import Up, corral
+
+REF = Reference.parse(f"oci://{OWN}/default/job/models:round-1")
+
+
+@pytest.fixture
+def up(tmp_path: Path) -> Iterator[Up]:
+    cluster = Up(tmp_path / "c", "--isolation", "plain", "--registry-map", "registry.example.com")
+    cluster.start()
+    yield cluster
+    cluster.stop()
+
+
+def facts(up: Up) -> dict[str, Any]:
+    found: dict[str, Any] = json.loads((up.data / "registry.json").read_text())
+    return found
+
+
+def client(up: Up, token: str = "admin-token") -> Artifacts:
+    url = facts(up)["url"]
+    pairs = [f"{OWN}={url}", f"registry.example.com={url}"]
+    return Artifacts(Registries(endpoints(pairs, token=(lambda: token) if token else None)))
+
+
+async def push(up: Up, ref: Reference, content: bytes, token: str = "admin-token") -> Reference:
+    async with client(up, token) as artifacts:
+        layers = [Layer("application/octet-stream", content)]
+        return (await artifacts.push(ref, layers, artifact_type="x/y")).reference
+
+
+async def pull(up: Up, ref: Reference, token: str = "admin-token") -> bytes:
+    async with client(up, token) as artifacts:
+        manifest = await artifacts.manifest(ref)
+        return await artifacts.read(ref, manifest.layers[0], limit=1 << 20)
+
+
+async def token_of(up: Up, account: str) -> str:
+    async with KubeClient.from_kubeconfig(str(up.kubeconfig)) as kube:
+        path = f"/api/v1/namespaces/default/serviceaccounts/{account}/token"
+        review = {"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", "spec": {}}
+        answer = json.loads(await kube.request("POST", path, body=review))
+        token: str = answer["status"]["token"]
+        return token
+
+
+async def test_models_are_kept_for_those_who_may(up: Up) -> None:
+    assert facts(up)["name"] == OWN
+    ref = await push(up, REF, b"weights")
+    assert await pull(up, ref) == b"weights"
+    account = await token_of(up, "default")
+    assert await pull(up, ref, account) == b"weights", "its own namespace"
+    await push(up, REF.with_tag("mine"), b"update", account)
+    elsewhere = Reference.parse(f"oci://{OWN}/other/job/models:round-1")
+    await push(up, elsewhere, b"secret")
+    for token, words in ((account, "may not"), ("nobody-knows-it", "does not know"), ("", "show")):
+        with pytest.raises(Denied, match=words):
+            await pull(up, elsewhere, token)
+    with pytest.raises(Denied):
+        await push(up, elsewhere, b"mine", account)
+    mapped = Reference.parse("oci://registry.example.com/default/job/models:round-1")
+    assert await pull(up, mapped) == b"weights"
+
+
+async def test_it_comes_back_with_what_it_has(up: Up) -> None:
+    ref = await push(up, REF, b"weights")
+    killed = up.parts()["registry"]
+    os.kill(killed, signal.SIGKILL)
+    await asyncio.to_thread(
+        eventually, lambda: up.parts().get("registry", killed) != killed, seconds=60
+    )
+    assert await pull(up, ref) == b"weights"
+    before = facts(up)
+    up.stop()
+    up.start()
+    assert facts(up) == before
+    assert await pull(up, ref) == b"weights"
+    async with KubeClient.from_kubeconfig(str(up.kubeconfig)) as kube:
+        await kube.get(SERVICES, "corral-registry", namespace="corral-system")
+        leads = await kube.get(ENDPOINTSLICES, "corral-registry", namespace="corral-system")
+    assert leads["ports"][0]["port"] == before["ports"][0]
+
+
+def test_a_taken_port_is_told(tmp_path: Path) -> None:
+    from corral.runtime.listening import Listen, bind
+
+    with bind(Listen()) as taken:
+        port = str(taken.getsockname()[1])
+        done = corral(
+            "up", "--data-dir", str(tmp_path), "--port", "0", "--registry-port", port, code=1
+        )
+    assert "--registry-port" in done.stderr
