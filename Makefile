@@ -6,7 +6,7 @@ WORKERS ?= 2
 # files in the order of tests/order.py; a case that fails is tried twice more, and reported as RERUN
 PARALLEL := -n $(WORKERS) --dist loadfile --no-loadscope-reorder --reruns 2 -rfEsR
 
-.PHONY: install demo test test-real soak lint bench clean
+.PHONY: install wasm demo test test-real soak lint bench clean
 
 install: $(VENV)/.installed
 
@@ -17,7 +17,13 @@ $(VENV)/.installed: pyproject.toml setup.py $(wildcard corral/federated/native/*
 	@$(BIN)/python -m compileall -q corral
 	@touch $@
 
-demo: install
+# The federated client as a WebAssembly module, for the demo and the tests; they do without where
+# there is no compiler and none can be had.
+wasm: install
+	@PYTHON=$(PYTHON) examples/federated/build.sh || echo "no WebAssembly client: what needs it is left out"
+	@PYTHON=$(PYTHON) examples/federated/build.sh hostile tests/cluster/federated_clients/hostile.c || true
+
+demo: install wasm
 	$(BIN)/corral demo
 
 lint: install
@@ -27,7 +33,7 @@ lint: install
 	$(BIN)/lint-imports
 
 test: WORKERS := 3
-test: install
+test: install wasm
 	$(BIN)/python -m pytest $(PARALLEL) -m "not real and not soak" tests
 
 # Long: SIGKILL at random under load, a thousand pods.
@@ -36,7 +42,7 @@ soak: install
 	$(BIN)/python -m pytest -o faulthandler_timeout=0 -m soak -s $(SOAK)
 
 # The same cases against kube-apiserver, etcd and kube-controller-manager, and the comparisons.
-test-real: install
+test-real: install wasm
 	tests/real/build.sh
 	CORRAL_BACKEND=real $(BIN)/python -m pytest $(PARALLEL) -m "not soak" tests/cluster
 

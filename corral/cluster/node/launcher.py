@@ -24,7 +24,7 @@ from corral.cluster.node.network import PodNetwork
 from corral.cluster.node.resources import GPU, GpuPool, device_environment
 from corral.cluster.node.sources import PodContext, Sources
 from corral.cluster.node.sweeper import Sweeper
-from corral.cluster.node.volumes import mounts_of
+from corral.cluster.node.volumes import fixed_volumes, mounts_of
 from corral.cluster.node.wasm import is_module, wasm_command
 from corral.kube.quantity import Quantity
 from corral.kube.types import Obj
@@ -82,7 +82,7 @@ class Launcher:
         services = self._network.service_environment(pod)
         env = environment.build(container, scene.context, scene.sources, services=services)
         argv = environment.command_line(container, env, entrypoint=image.entrypoint, cmd=image.cmd)
-        mounts = mounts_of(container, scene.volumes, env)
+        mounts = mounts_of(container, scene.volumes, env, fixed=fixed_volumes(pod))
         devices = self._gpus.assign(owner_of(pod["metadata"]["uid"], name), gpu_count(container))
         spec = ContainerSpec(
             id=container_name(pod["metadata"]["uid"], name, attempt),

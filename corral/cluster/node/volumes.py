@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import shutil
 import stat
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Container, Mapping
 from pathlib import Path
 from typing import Final
 
@@ -165,10 +165,23 @@ def host_path(source: Obj) -> Path:
 # -- mounts ----------------------------------------------------------------------------------------
 
 
+def fixed_volumes(pod: Obj) -> frozenset[str]:
+    """Volumes whose files come from the API: no container may change them."""
+    volumes = pod["spec"].get("volumes") or ()
+    return frozenset(v["name"] for v in volumes if any(kind in v for kind in _FILES))
+
+
 def mounts_of(
-    container: Obj, volumes: Mapping[str, Path], environment: Mapping[str, str]
+    container: Obj,
+    volumes: Mapping[str, Path],
+    environment: Mapping[str, str],
+    *,
+    fixed: Container[str] = (),
 ) -> list[Mount]:
-    """Where a container sees the volumes. Raises ConfigError, OSError."""
+    """Where a container sees the volumes, of which it can only read those that are ``fixed``.
+
+    Raises ConfigError, OSError.
+    """
     result: list[Mount] = []
     for mount in container.get("volumeMounts") or ():
         if mount["name"] not in volumes:
@@ -181,7 +194,7 @@ def mounts_of(
             Mount(
                 source=str(source),
                 target=target if target.startswith("/") else f"/{target}",
-                read_only=bool(mount.get("readOnly")),
+                read_only=bool(mount.get("readOnly")) or mount["name"] in fixed,
             )
         )
     return result

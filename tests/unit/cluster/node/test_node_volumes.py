@@ -11,7 +11,7 @@ import pytest
 from corral.cluster.node import atomic
 from corral.cluster.node.payloads import File
 from corral.cluster.node.sources import ConfigError, PodContext
-from corral.cluster.node.volumes import PodVolumes, host_path, mounts_of
+from corral.cluster.node.volumes import PodVolumes, fixed_volumes, host_path, mounts_of
 
 
 class Objects:
@@ -222,6 +222,14 @@ def test_mounts(tmp_path: Path) -> None:
     assert mount.source == str(tmp_path / "a/b") and (tmp_path / "a/b").is_dir()
     (mount,) = mounts_of(container(subPathExpr="$(POD)"), volumes, {"POD": "p-0"})
     assert mount.source == str(tmp_path / "p-0")
+
+
+def test_files_of_the_api_can_only_be_read(tmp_path: Path) -> None:
+    volumes = [{"name": "v", "configMap": {"name": "c"}}, {"name": "w", "emptyDir": {}}]
+    fixed = fixed_volumes({"spec": {"volumes": volumes}})
+    assert fixed == {"v"}
+    (mount,) = mounts_of(container(), {"v": tmp_path}, {}, fixed=fixed)
+    assert mount.read_only
 
 
 @pytest.mark.parametrize(
