@@ -60,9 +60,8 @@ class RoundController:
                     round_ = await self._begin(round_, view)
                 case "Pending":
                     following = await self._start(round_, view)
-                    if isinstance(following, Result):
-                        return following
-                    round_ = following
+                    # The next look waits until the cache has the tasks that were just made.
+                    return following if isinstance(following, Result) else Result(0.01)
                 case "Running":
                     following = await self._run(round_, view)
                     if isinstance(following, Result):

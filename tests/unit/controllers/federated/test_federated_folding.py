@@ -56,7 +56,9 @@ def test_vectors_of_fedavg(tmp_path: Path, updates: Any, encoded: str, format: s
     assert (folded.format, folded.algorithm, refused) == ("json-f64", "fedavg", {})
 
 
-@pytest.mark.parametrize(("algorithm", "format"), [("concat", ""), ("concat", "json-f64"), ("fedavg", "raw")])  # fmt: skip
+@pytest.mark.parametrize(
+    ("algorithm", "format"), [("concat", ""), ("concat", "json-f64"), ("fedavg", "raw")]
+)
 def test_vector_of_concat(tmp_path: Path, algorithm: str, format: str) -> None:
     shares = [share("b", b"BBB", 1, format), share("a", b"AAA", 1, format)]
     folded, _ = fold(tmp_path, rule(algorithm), shares)
@@ -67,7 +69,7 @@ def test_vector_of_concat(tmp_path: Path, algorithm: str, format: str) -> None:
 
 def test_words_of_the_contract(tmp_path: Path) -> None:
     folding = Folding(rule(), folder=tmp_path)
-    with pytest.raises(AggregationFailed, match="^no updates to aggregate$"):
+    with pytest.raises(AggregationFailed, match=r"^no updates to aggregate$"):
         folding.finish()
     folding = Folding(rule(), folder=tmp_path)
     assert folding.add(share("a", [])) == "invalid vector: empty"
@@ -76,7 +78,7 @@ def test_words_of_the_contract(tmp_path: Path) -> None:
     assert folding.add(share("b", [1])) == "cannot aggregate: mismatched vector dimensions"
     zero = Folding(rule(), folder=tmp_path)
     assert zero.add(share("a", [1.0], 0)) == "num_samples is 0"
-    with pytest.raises(AggregationFailed, match="^cannot aggregate: total_samples is zero$"):
+    with pytest.raises(AggregationFailed, match=r"^cannot aggregate: total_samples is zero$"):
         zero.finish()
 
 

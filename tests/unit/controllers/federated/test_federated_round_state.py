@@ -169,7 +169,7 @@ def test_late_updates_are_of_their_own_round() -> None:
 
 
 def test_participants_count_once() -> None:
-    view, status = begun("a", "b", "a", needed=2)
+    _, status = begun("a", "b", "a", needed=2)
     assert [e["propletId"] for e in status["participants"]] == ["a", "b"]
 
 
