@@ -101,6 +101,7 @@ class Group:
 
     def join(self, said: Join, answer: Callable[[Joined], None], now: float) -> None:
         """Somebody joins; the answer comes when the group is complete."""
+        new = said.member not in self.members
         try:
             member = self._admit(said, now)
         except BrokerError as err:
@@ -111,7 +112,7 @@ class Group:
             self.expected[name] = now + said.session
             answer(Joined(ErrorCode.member_id_required, name))
             return
-        changed = list(member.said.protocols) != list(said.protocols)
+        changed = new or list(member.said.protocols) != list(said.protocols)
         member.said = said
         member.deadline = now + said.session
         if self._knows_all(member, changed):
@@ -158,10 +159,10 @@ class Group:
 
     def _knows_all(self, member: Member, changed: bool) -> bool:
         """Whether a member that joins again has only missed the answer."""
-        if changed or member.name not in self.members or not self.generation:
+        if changed:
             return False
         if self.state is GroupState.COMPLETING:
-            return member.joining is None and bool(self.protocol)
+            return True
         return self.state is GroupState.STABLE and member.name != self.leader
 
     def _joined(self, member: Member) -> Joined:
