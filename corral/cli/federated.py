@@ -1,0 +1,157 @@
+"""``corral fl``: federated jobs without a cluster, and what they have learned on one."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Annotated, Any, Final
+
+import typer
+
+from corral.cli.errors import FAILED, INVALID, USAGE, Trouble
+from corral.cli.output import Format, Output, show_object
+from corral.cli.session import perform
+from corral.kube.types import Obj
+
+__all__ = ["app"]
+
+app = typer.Typer(
+    name="fl", help="Federated learning: simulate jobs, read metrics and models.",
+    no_args_is_help=True,
+)  # fmt: skip
+
+ROUND_COLUMNS: Final = (
+    "round", "phase", "updates", "rejected", "samples", "loss", "accuracy", "bytes", "seconds",
+)  # fmt: skip
+
+
+@app.command()
+def simulate(
+    manifest: Annotated[str, typer.Argument(help="The file of a FederatedJob; - reads it.")],
+    client: Annotated[
+        str, typer.Option(help="What participants run: module:function or file.py:function.")
+    ],
+    clients: Annotated[
+        int, typer.Option(min=0, help="So many virtual participants instead of the manifest's.")
+    ] = 0,
+    data: Annotated[
+        Path | None, typer.Option(help="A folder with a folder of data for each participant.")
+    ] = None,
+    out: Annotated[
+        Path, typer.Option(help="Where the models go: round-1.f32-le and so on.")
+    ] = Path("simulated"),
+    model: Annotated[
+        Path | None, typer.Option(help="The model that the first round starts from.")
+    ] = None,
+    rounds: Annotated[
+        int, typer.Option(min=0, help="So many rounds instead of the manifest's.")
+    ] = 0,
+    workers: Annotated[int, typer.Option(min=0, help="Processes; else one for each core.")] = 0,
+    latency: Annotated[
+        float, typer.Option(min=0.0, help="Virtual seconds that a participant takes.")
+    ] = 1.0,
+    spread: Annotated[
+        float, typer.Option(min=0.0, help="How much they differ (of the logarithm); 0: not.")
+    ] = 0.0,
+    failing: Annotated[
+        float, typer.Option(min=0.0, max=1.0, help="The share of participants that fail.")
+    ] = 0.0,
+    seed: Annotated[int, typer.Option(help="Of all of that chance, and of private noise.")] = 0,
+    output: Output = Format.table,
+) -> None:
+    """Run a FederatedJob here, with virtual participants in a few processes."""
+    from corral.controllers.federated.simulation import Arrivals, Setting, with_clients
+
+    job = _federated_job(manifest)
+    named = [str(each.get("propletId")) for each in job["spec"].get("participants") or ()]
+    if rounds:
+        job["spec"]["rounds"] = {**(job["spec"].get("rounds") or {}), "total": rounds}
+    setting = Setting(
+        out,
+        data=data,
+        shared=tuple(named),
+        model=model,
+        arrivals=Arrivals(latency, spread, failing, seed),
+    )
+    job = with_clients(job, clients) if clients else job
+    perform(_simulate(job, setting, client=client, workers=workers, output=output))
+
+
+def _federated_job(manifest: str) -> Obj:
+    from corral.cli.manifests import read_manifests
+
+    found = [one.obj for one in read_manifests([manifest], recursive=False, stdin=sys.stdin)]
+    jobs = [obj for obj in found if obj.get("kind") == "FederatedJob"]
+    if len(jobs) != 1 or not isinstance(jobs[0].get("spec"), dict):
+        raise Trouble(
+            f"{manifest} has {len(jobs) or 'no'} FederatedJob{'s' if len(jobs) > 1 else ''}",
+            code=USAGE,
+            hint="a simulation is of one FederatedJob with a spec",
+        )
+    return jobs[0]
+
+
+async def _simulate(job: Obj, setting: Any, *, client: str, workers: int, output: Format) -> None:
+    import tempfile
+
+    from corral.controllers.federated.simulation import CannotSimulate, Simulation
+    from corral.federated.simulation import ClientProblem, Pool
+
+    lines = _Lines(ROUND_COLUMNS) if output is Format.table else None
+    try:
+        simulation = Simulation(job, setting)
+        with (
+            tempfile.TemporaryDirectory(prefix="corral-simulation-") as folder,
+            Pool(client, folder=Path(folder), workers=workers) as pool,
+        ):
+            async for round_ in simulation.rounds(pool):
+                if lines is not None:
+                    lines.add(round_row(round_))
+    except (CannotSimulate, ClientProblem) as error:
+        raise Trouble(str(error), code=INVALID) from error
+    status = simulation.job["status"]
+    if output is Format.name:
+        typer.echo(status.get("aggregatedModelRef", ""))
+    elif lines is None:
+        show_object(simulation.job, output)
+    if status["phase"] != "Completed":
+        raise Trouble(str(status.get("message") or "it failed"), code=FAILED)
+
+
+def round_row(round_: Obj) -> dict[str, Any]:
+    """A TrainingRound as one line."""
+    status = round_.get("status") or {}
+    metrics = status.get("metrics") or {}
+    return {
+        "round": str(round_["spec"]["roundId"]).removeprefix("round-"),
+        "phase": status.get("phase"),
+        "updates": status.get("updatesReceived"),
+        "rejected": status.get("updatesRejected"),
+        "samples": status.get("samples"),
+        "loss": _short(metrics.get("loss")),
+        "accuracy": _short(metrics.get("accuracy")),
+        "bytes": status.get("bytes"),
+        "seconds": _short(status.get("aggregationSeconds")),
+    }
+
+
+def _short(value: object) -> object:
+    return round(value, 4) if isinstance(value, float) else value
+
+
+class _Lines:
+    """A table whose lines are printed as they come."""
+
+    def __init__(self, columns: tuple[str, ...]) -> None:
+        self._columns = columns
+        self._begun = False
+
+    def add(self, row: dict[str, Any]) -> None:
+        if not self._begun:
+            self._print({column: column.upper() for column in self._columns})
+        self._begun = True
+        self._print(row)
+
+    def _print(self, row: dict[str, Any]) -> None:
+        cells = ("-" if row[name] in (None, "") else str(row[name]) for name in self._columns)
+        typer.echo("  ".join(cell.ljust(9) for cell in cells).rstrip())
