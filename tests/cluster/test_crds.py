@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from typing import Any
 
@@ -343,6 +344,21 @@ def test_unknown_fields_are_told_or_refused(kit: Kit) -> None:
 def test_values_are_validated(kit: Kit, spec: Obj, field: str, message: str) -> None:
     found = causes(kit.post(kit.widget("bad", **spec)))
     assert (field, message) in found, found
+
+
+@pytest.mark.parametrize("number", ["123456789012345678901234567890", "1e30", "-2e19"])
+def test_numbers_that_64_bits_do_not_hold(kit: Kit, number: str) -> None:
+    def body(metadata: str, free: str) -> bytes:
+        obj = kit.widget("huge", free={"number": "FREE"})
+        obj["metadata"]["generation"] = "META"
+        return json.dumps(obj).replace('"META"', metadata).replace('"FREE"', free).encode()
+
+    refused = kit.backend.request("POST", kit.path(), body(number, "1"))
+    assert refused.code == 400, refused.body
+    assert "cannot be handled as a Widget" in refused.json()["message"]
+    made = kit.backend.request("POST", kit.path(), body("1", number))
+    assert made.code == 201, made.body
+    assert made.json()["spec"]["free"]["number"] == float(number)
 
 
 def test_required_field(kit: Kit) -> None:

@@ -25,6 +25,7 @@ _CONVERTIBLE = {
     "string": ("string",),
     "bool": ("bool",),
 }
+_INT64 = 1 << 63
 
 
 class _Refused(Exception):
@@ -41,12 +42,15 @@ def restore_error(msg: Message, obj: Obj) -> str | None:
 
 
 def whole_numbers(value: Any) -> Any:
-    """A copy in which floats without a fraction are integers, as restoring takes them."""
+    """A copy in which floats without a fraction are integers, as restoring takes them.
+
+    Those that no int64 holds stay floats, as Go's do.
+    """
     if isinstance(value, dict):
         return {key: whole_numbers(item) for key, item in value.items()}
     if isinstance(value, list):
         return [whole_numbers(item) for item in value]
-    if isinstance(value, float) and value.is_integer():
+    if isinstance(value, float) and value.is_integer() and -_INT64 <= value < _INT64:
         return int(value)
     return value
 

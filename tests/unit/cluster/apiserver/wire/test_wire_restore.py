@@ -70,3 +70,9 @@ def test_whole_numbers() -> None:
     changed = whole_numbers(given)
     assert changed == {"a": 2, "b": [1.5, {"c": 3}], "d": "2.0", "e": True}
     assert type(changed["a"]) is int
+
+
+@pytest.mark.parametrize("value", [2.0**63, -(2.0**64), 1e30])
+def test_what_no_int64_holds_stays_a_float(value: float) -> None:
+    assert type(whole_numbers([value])[0]) is float
+    assert whole_numbers(-(2.0**63)) == -(2**63)
