@@ -340,6 +340,10 @@ def node(
     images: Images = None,
     gpus: Gpus = "auto",
     max_pods: MaxPods = 250,
+    registry_map: Annotated[
+        list[str] | None,
+        typer.Option(help="NAME=URL: where a registry of module images is reached."),
+    ] = None,
     client_ca: Annotated[
         Path | None, typer.Option(help="CA of the API server's client certificate.")
     ] = None,
@@ -362,12 +366,20 @@ def node(
         images=_image_map(images) or ImageMap(),
         gpus=_gpus(gpus),
         max_pods=max_pods,
+        registries=_elsewhere(registry_map or []),
         client_ca_file=client_ca,
     )
     _run(
         parts.node(kubeconfig, config, _said(f"node {config.name}"), keep_pods=keep_pods),
         verbose=verbose,
     )
+
+
+def _elsewhere(words: list[str]) -> dict[str, str]:
+    names, others = split_map(words)
+    if names:
+        raise typer.BadParameter(f"--registry-map: write {names[0]}=http://HOST:PORT")
+    return others
 
 
 def _said(what: str) -> Callable[[dict[str, Any]], None]:

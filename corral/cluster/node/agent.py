@@ -13,7 +13,7 @@ import hashlib
 import logging
 import os
 import resource
-from collections.abc import Coroutine
+from collections.abc import Callable, Coroutine
 from contextlib import suppress
 from typing import Any, Final
 
@@ -31,6 +31,7 @@ from corral.cluster.node.object_sources import ObjectSources
 from corral.cluster.node.parts import NodeParts
 from corral.cluster.node.pod_access import AgentAccess
 from corral.cluster.node.pod_table import PodTable
+from corral.cluster.node.pulling.puller import Puller
 from corral.cluster.node.registration import Registration
 from corral.cluster.node.resources import Gpu, GpuPool, discover_gpus, node_capacity
 from corral.cluster.node.server import NodeServer
@@ -163,6 +164,12 @@ class Agent:
             launcher=launcher,
             objects=self._objects,
             claims=Claims(self._client),
+            puller=Puller(
+                self._layout.images,
+                self.config.registries,
+                token=own_token(self._client),
+                mapped=self.config.images.knows,
+            ),
             recorder=self._manager.recorder(
                 "kubelet", host=self.config.name, qps=EVENTS_PER_SECOND
             ),
@@ -330,6 +337,12 @@ class Agent:
         if self._lock >= 0:
             os.close(self._lock)
             self._lock = -1
+
+
+def own_token(client: KubeClient) -> Callable[[], str] | None:
+    """What the node shows to the cluster's own registry; None where it has no token."""
+    token = client.config.token
+    return (lambda: token) if token else None
 
 
 def group_name(config: AgentConfig) -> str:

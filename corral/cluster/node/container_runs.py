@@ -9,23 +9,27 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable
-from typing import Final
+from typing import Final, Literal
 
 from corral.cluster.node import logs
 from corral.cluster.node.adoption import exit_of
 from corral.cluster.node.containers import Container, ContainerError
 from corral.cluster.node.events import Event, HookDone, Probed, Started, StartFailed, Stop
 from corral.cluster.node.hooks import Termination, run_hook
-from corral.cluster.node.images import ImageNotMapped
+from corral.cluster.node.images import Image, ImageNotMapped
+from corral.cluster.node.launcher import PulledModule
 from corral.cluster.node.lifecycle import PodMachine
 from corral.cluster.node.parts import NodeParts
 from corral.cluster.node.pod_tasks import PodTasks
 from corral.cluster.node.podevents import PodEvents, pod_words, stop_words
 from corral.cluster.node.probing import PodReach, has_probes, run_probes
+from corral.cluster.node.pulling.cache import Pulled
+from corral.cluster.node.pulling.errors import PullError
 from corral.cluster.node.reach import DIRECT, Reach
 from corral.cluster.node.resources import NoDevice
 from corral.cluster.node.sources import ConfigError
 from corral.cluster.node.stage import Stage
+from corral.kube.types import Obj
 
 __all__ = ["ContainerRuns"]
 
@@ -61,6 +65,7 @@ class ContainerRuns:
         """The attempt before."""
         self._endings: dict[str, Termination] = {}
         self._probing: dict[str, asyncio.Task[None]] = {}
+        self._pulling: set[asyncio.Future[Pulled | None]] = set()
 
     def running(self) -> list[Container]:
         return [container for container in self.present.values() if container.state.running]
@@ -71,7 +76,16 @@ class ContainerRuns:
         """Run one attempt, and tell how that went."""
         spec = self._machine.slot(name).spec
         try:
-            container = await self._parts.launcher.start(spec, attempt, self._stage.scene())
+            pulled = await self._pull(name, spec)
+            container = await self._parts.launcher.start(
+                spec, attempt, self._stage.scene(), pulled=pulled
+            )
+        except PullError as err:
+            self._tell(
+                StartFailed(
+                    name=name, reason=err.reason, message=str(err), retry_after=err.retry_after
+                )
+            )
         except ImageNotMapped as err:
             self._events.warning("ErrImageNeverPull", str(err), container=name)
             self._refuse(name, "ErrImageNeverPull", str(err), retry_after=IMAGE_RETRY)
@@ -82,13 +96,45 @@ class ContainerRuns:
                 logger.exception("container %s of %s", name, pod_words(self._machine.pod))
             self._refuse(name, "CreateContainerError", str(err))
         else:
-            self._started(name, container)
+            self._started(name, container, pulled=pulled is not None)
+
+    async def _pull(self, name: str, spec: Obj) -> PulledModule | None:
+        """The module of the container's image, unless the pod ends meanwhile. Raises PullError."""
+        scene = self._stage.scene()
+        puller = self._parts.puller
+
+        def say(kind: Literal["Normal", "Warning"], reason: str, message: str) -> None:
+            self._events.say(kind, reason, message, container=name)
+
+        task = asyncio.ensure_future(puller.ensure(spec, scene.context.pod, scene.sources, say=say))
+        self._pulling.add(task)
+        try:
+            found = await task
+        except asyncio.CancelledError:
+            own = asyncio.current_task()
+            if own is not None and own.cancelling():
+                raise
+            raise PullError("the pod ends", reason="ContainerCreating", retry_after=10.0) from None
+        finally:
+            self._pulling.discard(task)
+        if found is None:
+            return None
+        image = Image(
+            pattern="wasm", entrypoint=found.entrypoint, cmd=found.cmd, env=dict(found.env)
+        )
+        file = str(puller.path(found))
+        return PulledModule(file=file, image=image, image_id=found.reference)
+
+    def give_up_pulls(self) -> None:
+        """The pod ends: what is being pulled is not waited for."""
+        for task in self._pulling:
+            task.cancel()
 
     def _refuse(self, name: str, reason: str, message: str, *, retry_after: float = 10.0) -> None:
         self._events.warning("Failed", f"Error: {message}", container=name)
         self._tell(StartFailed(name=name, reason=reason, message=message, retry_after=retry_after))
 
-    def _started(self, name: str, container: Container) -> None:
+    def _started(self, name: str, container: Container, *, pulled: bool) -> None:
         problem = container.state.error
         if problem and not problem.startswith("exec:"):
             # its surroundings could not be made, so this attempt never was
@@ -97,9 +143,10 @@ class ContainerRuns:
             self._refuse(name, "CreateContainerError", problem)
             return
         self.keep(container)
-        image = self._machine.slot(name).spec.get("image", "")
-        words = f'Container image "{image}" already present on machine'
-        self._events.normal("Pulled", f"{words} and can be accessed by the pod", container=name)
+        if not pulled:
+            image = self._machine.slot(name).spec.get("image", "")
+            words = f'Container image "{image}" already present on machine'
+            self._events.normal("Pulled", f"{words} and can be accessed by the pod", container=name)
         self._events.normal("Created", "Container created", container=name)
         if problem:
             self._parts.launcher.ended(container)
@@ -246,3 +293,4 @@ class ContainerRuns:
             self._parts.sweeper.later(container.remove)
         for name in self._machine.names:
             self._parts.launcher.release_devices(self._uid, name)
+        self._parts.puller.forget(self._uid)

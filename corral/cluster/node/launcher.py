@@ -29,7 +29,7 @@ from corral.cluster.node.wasm import is_module, wasm_command
 from corral.kube.quantity import Quantity
 from corral.kube.types import Obj
 
-__all__ = ["Launcher", "Scene", "container_name", "image_id"]
+__all__ = ["Launcher", "PulledModule", "Scene", "container_name", "image_id"]
 
 logger = logging.getLogger(__name__)
 
@@ -44,6 +44,17 @@ class Scene:
     sandbox: Sandbox
     sources: Sources
     volumes: Mapping[str, Path]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PulledModule:
+    """A WebAssembly module that came from a registry."""
+
+    file: str
+    """On the machine."""
+    image: Image
+    """What it says about its command line and variables."""
+    image_id: str
 
 
 class Launcher:
@@ -69,15 +80,21 @@ class Launcher:
         self._sweeper = sweeper
         self._may_change_user = os.geteuid() == 0 and network.mode != "user"
 
-    async def start(self, container: Obj, attempt: int, scene: Scene) -> Container:
-        """Run one attempt of a container.
+    async def start(
+        self, container: Obj, attempt: int, scene: Scene, *, pulled: PulledModule | None = None
+    ) -> Container:
+        """Run one attempt of a container; ``pulled`` is the module of its image.
 
         Raises ImageNotMapped, ConfigError, NoDevice, ContainerError, OSError; nothing runs then.
         """
         pod, name = scene.context.pod, container["name"]
         module = is_module(container, pod, mapped=self._config.images.knows)
-        # a module comes from a volume
-        image = _NO_IMAGE if module else self._config.images.resolve(container.get("image", ""))
+        if pulled is not None:
+            image = pulled.image
+        elif module:  # from a volume
+            image = _NO_IMAGE
+        else:
+            image = self._config.images.resolve(container.get("image", ""))
         who = identity_of(pod, container, own_uid=os.geteuid(), may_change=self._may_change_user)
         services = self._network.service_environment(pod)
         env = environment.build(container, scene.context, scene.sources, services=services)
@@ -102,11 +119,14 @@ class Launcher:
             labels={
                 **labels_of(pod, name, attempt, scene.sandbox, devices, image),
                 "runtime": "wasm" if module else "",
+                **({"image": pulled.image_id} if pulled is not None else {}),
             },
         )
         message = self._make_message(spec)
         if module:
-            spec, overhead = self._module(spec, container, pod, message)
+            file = pulled.file if pulled is not None else ""
+            spec = replace(spec, env={**image.env, **spec.env})
+            spec, overhead = self._module(spec, container, pod, message, file=file)
         else:
             shown = device_environment(devices, machine_has_gpus=self._gpus.any)
             spec, overhead = self._process(spec, container, message, image, who, shown), 0
@@ -146,7 +166,7 @@ class Launcher:
         return replace(spec, env=env, mounts=mounts)
 
     def _module(
-        self, spec: ContainerSpec, container: Obj, pod: Obj, message: Path
+        self, spec: ContainerSpec, container: Obj, pod: Obj, message: Path, *, file: str
     ) -> tuple[ContainerSpec, int]:
         """The same for a WebAssembly module, and the memory that its runner needs beside it."""
         launch = wasm_command(
@@ -157,6 +177,7 @@ class Launcher:
             env=spec.env,
             message=str(message),
             cache=str(self._layout.root / "wasm"),
+            module=file,
         )
         return launch.apply(spec), launch.overhead_bytes
 

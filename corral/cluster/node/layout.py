@@ -33,6 +33,7 @@ class Layout:
         self.pods = root / "pods"
         self.logs = root / "logs"
         self.pki = root / "pki"
+        self.images = root / "images"
         name = hashlib.sha256(str(root.resolve()).encode()).hexdigest()[:12]
         self.memory_root = _MEMORY / f"corral-{name}"
         self.has_memory = os.path.ismount(_MEMORY) and os.access(_MEMORY, os.W_OK | os.X_OK)

@@ -13,6 +13,7 @@ from corral.cluster.node.launcher import Launcher
 from corral.cluster.node.layout import Layout
 from corral.cluster.node.network import PodNetwork
 from corral.cluster.node.object_sources import ObjectSources
+from corral.cluster.node.pulling.puller import Puller
 from corral.cluster.node.sweeper import Sweeper
 from corral.kube.client import KubeClient
 from corral.runtime import EventRecorder
@@ -31,6 +32,7 @@ class NodeParts:
     launcher: Launcher
     objects: ObjectSources
     claims: Claims
+    puller: Puller
     recorder: EventRecorder
     sweeper: Sweeper
     turns: asyncio.Semaphore

@@ -224,6 +224,7 @@ class PodWorker:
             self._timer = None
         if self.machine.ending:
             self._retry.set()
+            self.containers.give_up_pulls()
         if self._finishing:
             return
         if self.machine.finished:
@@ -398,6 +399,7 @@ class PodWorker:
         self._tasks.cancel("prepare")
         if not self._ready.done():
             self._ready.set_result(None)
+        self.containers.give_up_pulls()
         await self._tasks.wait("start")  # what is about to run must not run after us
         await self._let_go_of_tasks()
         await self.containers.end_all(grace_of(self.machine.pod))

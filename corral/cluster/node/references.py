@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import NamedTuple
 
+from corral.cluster.node.wasm import is_wasm
 from corral.kube.types import Obj
 
 __all__ = ["Reference", "claims_of", "references_of", "tokens_of"]
@@ -19,9 +20,12 @@ class Reference(NamedTuple):
 
 
 def references_of(pod: Obj) -> frozenset[Reference]:
-    """The ConfigMaps and Secrets that a pod's volumes and variables name."""
+    """The ConfigMaps and Secrets that a pod's volumes, variables and images need."""
     spec = pod["spec"]
     found = {reference for volume in spec.get("volumes") or () for reference in _of_volume(volume)}
+    if is_wasm(pod):
+        secrets = spec.get("imagePullSecrets") or ()
+        found.update(Reference("Secret", secret.get("name", "")) for secret in secrets)
     for container in (*(spec.get("initContainers") or ()), *spec["containers"]):
         found.update(_of_environment(container))
     return frozenset(reference for reference in found if reference.name)

@@ -82,6 +82,7 @@ def wasm_command(
     message: str = "",
     cache: str = "",
     allowed: Sequence[str] = (),
+    module: str = "",
     python: str = sys.executable,
     machine: Mapping[str, str] = os.environ,
     is_folder: Callable[[str], bool] = os.path.isdir,
@@ -98,6 +99,7 @@ def wasm_command(
         message: file for the termination message.
         cache: folder for compiled modules, of the agent's own.
         allowed: folders and files of the machine that modules may come from (the image map).
+        module: file of the machine with the module of the container's image; else ``argv`` has it.
         python: what runs the runner.
         machine: variables of the machine, of which the runner needs a few.
         is_folder: whether a path of the machine is a folder.
@@ -112,9 +114,9 @@ def wasm_command(
         )
     for problem in _problems(container):
         raise ConfigError(f'container "{container["name"]}" is a WebAssembly module: {problem}')
-    module, within = _module(argv, container, mounts, allowed)
+    file, within = (module, module) if module else _module(argv, container, mounts, allowed)
     plan = Plan(
-        module=module,
+        module=file,
         within=within,
         argv=list(argv),
         env=dict(env),
