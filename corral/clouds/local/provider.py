@@ -1,0 +1,409 @@
+"""VMs on this machine: each is a process with a node agent below it and a folder of its own.
+
+Everything about a VM is on disk (`records`), so any number of providers on one folder see and do
+the same, and one that is started anew finds what the last one made. One request id makes one VM,
+ever: ids of VMs that are gone are remembered.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from tempfile import mkdtemp
+from typing import Any, Final, TypeVar
+
+from corral.clouds.base import (
+    OWNER_LABEL,
+    REQUEST_LABEL,
+    Hazard,
+    Notice,
+    NoticeKind,
+    Price,
+    Vm,
+    VmRef,
+    VmRequest,
+    checked,
+    labels_of,
+)
+from corral.clouds.errors import BadRequest, QuotaExceeded, Scope, StockOut, Transient
+from corral.clouds.local.faults import FaultFile
+from corral.clouds.local.leftovers import remove_leftovers
+from corral.clouds.local.processes import kill_below
+from corral.clouds.local.records import Ended, Folder, Given, Record, exclusively, is_held, write
+
+__all__ = ["LocalProvider", "LocalSettings", "node_command"]
+
+_START_S: Final = 30.0
+_POLL_S: Final = 0.02
+_REMEMBER_S: Final = 7 * 86400.0
+_T = TypeVar("_T")
+
+
+def node_command(*options: str) -> tuple[str, ...]:
+    """How a node agent is started for a VM, with a kubeconfig from the VM's files."""
+    start = (sys.executable, "-m", "corral.cli.main", "node", "--name", "{name}")
+    folders = ("--data-dir", "{data}", "--kubeconfig", "{folder}/kubeconfig")
+    return (*start, *folders, *options)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LocalSettings:
+    """One pretended cloud."""
+
+    folder: Path
+    command: Sequence[str] = field(default_factory=node_command)
+    """With {name}, {folder} and {data} of the VM."""
+    files: Callable[[VmRequest], Mapping[str, str]] = lambda request: {}
+    """Put into the VM's folder before it starts, readable by its owner only: a kubeconfig, say."""
+    environment: Mapping[str, str] = field(default_factory=dict)
+    capacity: Mapping[str, int] = field(default_factory=dict)
+    """How many VMs there can be in a zone; a zone that is not named has no limit."""
+    quota: int | None = None
+    """How many VMs there can be in all."""
+    notice_s: float = 30.0
+    """How long before its end a VM is told."""
+    stop_grace_s: float = 10.0
+    """How long a node agent that is told to stop may take."""
+    prices: Sequence[Price] = ()
+    hazards: Sequence[Hazard] = ()
+    look_s: float = 0.2
+    """Between two looks for notices."""
+
+
+class LocalProvider:
+    """Spot and on-demand VMs that are processes."""
+
+    name = "local"
+
+    def __init__(self, settings: LocalSettings, *, clock: Callable[[], float] = time.time) -> None:
+        """Raises OSError when the folder cannot be made."""
+        self._settings = settings
+        self._clock = clock
+        self._vms = settings.folder / "vms"
+        self._gone = settings.folder / "gone"
+        self._lock = settings.folder / "lock"
+        for path in (settings.folder, self._vms, self._gone):
+            path.mkdir(parents=True, exist_ok=True, mode=0o711)
+        self.faults = FaultFile(settings.folder)
+
+    # -- VMs -------------------------------------------------------------------------------------
+
+    async def create(self, request: VmRequest) -> Vm:
+        checked(request)
+        return await self._do("create", request.zone, lambda: self._create(request))
+
+    async def delete(self, ref: VmRef) -> None:
+        await self._do("delete", ref.zone, lambda: self._delete(ref.name))
+
+    async def get(self, ref: VmRef) -> Vm | None:
+        return await self._do("get", ref.zone, lambda: self._look(self._folder(ref.name)))
+
+    async def list(self, owner: str) -> Sequence[Vm]:
+        return await self._do("list", "", lambda: self._list(owner))
+
+    async def preempt(self, ref: VmRef, *, notice_s: float | None = None) -> None:
+        """Give notice: at the deadline the VM is taken. Without it, at once. Raises BadRequest."""
+        wait = self._settings.notice_s if notice_s is None else notice_s
+        given = Given(deadline=self._clock() + wait)
+        await asyncio.to_thread(self._tell, ref.name, given)
+
+    async def maintain(self, ref: VmRef, event: str = "MIGRATE_ON_HOST_MAINTENANCE") -> None:
+        """Announce maintenance, or its end with NONE. Raises BadRequest."""
+        await asyncio.to_thread(self._tell, ref.name, Given(maintenance=event))
+
+    async def kill(self, ref: VmRef) -> None:
+        """Take the VM now and without a word, as when a machine breaks."""
+        await asyncio.to_thread(self._kill, self._folder(ref.name), "killed")
+
+    async def _do(self, operation: str, zone: str, work: Callable[[], _T]) -> _T:
+        """Work in a thread, with the faults that are planned. Raises CloudError."""
+        fault = await asyncio.to_thread(self.faults.take, operation, zone)
+        if fault is not None:
+            await asyncio.sleep(fault.delay_s)
+            if (refusal := fault.refusal()) is not None:
+                raise refusal
+        try:
+            result = await asyncio.to_thread(work)
+        except OSError as error:
+            raise Transient(f"this machine does not let us: {error}") from error
+        if fault is not None and fault.lose:
+            raise Transient("the answer was lost, as was asked for")
+        return result
+
+    def _folder(self, name: str) -> Folder:
+        if "/" in name or name.startswith("."):
+            raise BadRequest(f"{name!r} cannot be a VM's name")
+        return Folder(self._vms / name)
+
+    # -- making ----------------------------------------------------------------------------------
+
+    def _create(self, request: VmRequest) -> Vm:
+        folder = self._folder(request.name)
+        with exclusively(self._lock):
+            record = folder.record()
+            if record is None:
+                self._allow(request)
+                self._write(folder, request)
+            elif record.labels.get(REQUEST_LABEL) != request.request_id:
+                raise BadRequest(
+                    f"there is a VM {request.name} that this request did not make: "
+                    "choose another name or delete it"
+                )
+        try:
+            self._start(folder)
+        except BadRequest:
+            self._kill(folder, "crashed")
+            self._forget(folder)
+            raise
+        vm = folder.vm()
+        if vm is None or vm.raw_state == "TERMINATED":
+            raise StockOut(f"VM {request.name} was taken at once", scope=Scope.ZONE)
+        return vm
+
+    def _allow(self, request: VmRequest) -> None:
+        """Raises StockOut, QuotaExceeded."""
+        if (self._gone / request.request_id).exists():
+            raise StockOut(
+                f"request id {request.request_id} made a VM that is gone: take a new one",
+                scope=Scope.ZONE,
+            )
+        alive = [vm for vm in self._all() if vm.alive]
+        room = self._settings.capacity.get(request.zone)
+        if room is not None and sum(vm.zone == request.zone for vm in alive) >= room:
+            raise StockOut(
+                f"zone {request.zone} has room for {room} VMs", code="NO_ROOM", scope=Scope.ZONE
+            )
+        if self._settings.quota is not None and len(alive) >= self._settings.quota:
+            raise QuotaExceeded(
+                f"the quota is {self._settings.quota} VMs", code="QUOTA", scope=Scope.REGION
+            )
+
+    def _write(self, folder: Folder, request: VmRequest) -> None:
+        """The VM's folder, all at once."""
+        partial = Folder(Path(mkdtemp(prefix=".new-", dir=self._vms)))
+        try:
+            # pods of other users must be able to pass through
+            partial.path.chmod(0o711)
+            for name, text in self._settings.files(request).items():
+                write(partial.path / name, text)
+            words = {
+                "{name}": request.name,
+                "{folder}": str(folder.path),
+                "{data}": str(folder.data),
+            }
+            partial.keep(
+                Record(
+                    name=request.name,
+                    zone=request.zone,
+                    machine_type=request.machine_type,
+                    spot=request.spot,
+                    labels=labels_of(request),
+                    created=self._clock(),
+                    command=[_filled(word, words) for word in self._settings.command],
+                    environment=self._settings.environment,
+                    stop_grace_s=self._settings.stop_grace_s,
+                )
+            )
+            partial.path.rename(folder.path)
+        except BaseException:
+            shutil.rmtree(partial.path, ignore_errors=True)
+            raise
+
+    def _start(self, folder: Folder) -> None:
+        """See that the VM has begun; two that start it do no harm. Raises CloudError."""
+        if folder.running() is not None:
+            return
+        command = [sys.executable, "-m", "corral.clouds.local.machine", str(folder.path)]
+        with open(folder.log, "ab") as log:
+            try:
+                done = subprocess.run(
+                    command,
+                    stdin=subprocess.DEVNULL,
+                    stdout=log,
+                    stderr=log,
+                    cwd="/",
+                    env={**os.environ, "PYTHONPATH": _python_path()},
+                    timeout=_START_S,
+                    check=False,
+                )
+            except subprocess.TimeoutExpired as error:
+                raise Transient(f"VM {folder.path.name} did not start: {error}") from error
+        if done.returncode:
+            words = folder.log.read_text(errors="replace").strip().splitlines()
+            told = " ".join(line for line in words[-2:] if line)
+            raise BadRequest(f"VM {folder.path.name} did not start: {told}")
+        self._await_process(folder)
+
+    def _await_process(self, folder: Folder) -> None:
+        """Whoever started it: it says so very soon. Raises Transient."""
+        until = time.monotonic() + _START_S
+        while folder.running() is None:
+            if time.monotonic() > until:
+                raise Transient(f"VM {folder.path.name} did not start within {_START_S:g} s")
+            time.sleep(_POLL_S)
+
+    # -- ending ----------------------------------------------------------------------------------
+
+    def _delete(self, name: str) -> None:
+        folder = self._folder(name)
+        if folder.record() is None:
+            return
+        folder.stopping.touch()
+        running = folder.running()
+        if running is not None and running.process.send(signal.SIGTERM):
+            until = time.monotonic() + self._settings.stop_grace_s + 2
+            while running.process.alive and time.monotonic() < until:
+                time.sleep(_POLL_S)
+        self._kill(folder, "stopped")
+        self._settle(folder)
+        self._forget(folder)
+
+    def _kill(self, folder: Folder, reason: str) -> None:
+        """End whatever is left of the VM, and say so. Raises OSError."""
+        record, running = folder.record(), folder.running()
+        if record is None or folder.ended() is not None:
+            return
+        if running is not None:
+            # held still it starts nothing anew, and orphans still come to it
+            running.process.send(signal.SIGSTOP)
+            kill_below([running.pid] if running.process.alive else [running.node])
+            self._say(folder, reason)
+            running.process.send(signal.SIGKILL)
+            running.agent.send(signal.SIGKILL)
+            self._settle(folder)
+        remove_leftovers(folder.data, record.name)
+        self._say(folder, reason)
+
+    def _say(self, folder: Folder, reason: str) -> None:
+        with suppress(FileNotFoundError):  # somebody else deletes it too
+            if folder.ended() is None:
+                folder.keep(Ended(reason, self._clock()))
+
+    def _settle(self, folder: Folder) -> None:
+        """Wait until no process is the VM any more. Raises TimeoutError."""
+        until = time.monotonic() + _START_S
+        while is_held(folder.lock):
+            if time.monotonic() > until:
+                raise TimeoutError(f"VM {folder.path.name} does not end")
+            time.sleep(_POLL_S)
+
+    def _forget(self, folder: Folder) -> None:
+        """Remove the folder at once, and remember that it was."""
+        record = folder.record()
+        if record is None:
+            return
+        with exclusively(self._lock):
+            write(self._gone / record.labels[REQUEST_LABEL], "")
+            aside = Path(mkdtemp(prefix=".old-", dir=self._vms))
+            with suppress(FileNotFoundError):
+                folder.path.rename(aside / "vm")
+            for old in self._gone.iterdir():
+                with suppress(FileNotFoundError):
+                    if self._clock() - old.stat().st_mtime > _REMEMBER_S:
+                        old.unlink()
+        shutil.rmtree(aside, ignore_errors=True)
+
+    def _tell(self, name: str, given: Given) -> None:
+        folder = self._folder(name)
+        running = folder.running()
+        if running is None or not running.process.alive:
+            raise BadRequest(f"VM {name} does not run: it cannot be told anything")
+        folder.keep(given)
+        running.process.send(signal.SIGUSR1)
+
+    # -- looking ---------------------------------------------------------------------------------
+
+    def _look(self, folder: Folder) -> Vm | None:
+        vm = folder.vm()
+        if vm is not None and vm.raw_state == "CRASHED":
+            # the process that was the VM is dead; what it ran must not outlive it
+            self._kill(folder, "crashed")
+            return folder.vm()
+        return vm
+
+    def _all(self) -> Sequence[Vm]:
+        names = sorted(each.name for each in self._vms.iterdir() if each.name[0] != ".")
+        found = [self._look(Folder(self._vms / name)) for name in names]
+        return [vm for vm in found if vm is not None]
+
+    def _list(self, owner: str) -> Sequence[Vm]:
+        return [vm for vm in self._all() if vm.labels.get(OWNER_LABEL) == owner]
+
+    async def notices(self, owner: str) -> AsyncIterator[Notice]:
+        """Deadlines as they are set, ends as they are seen."""
+        told: set[tuple[Any, ...]] = set()
+        before: set[str] = set()
+        while True:
+            vms = await asyncio.to_thread(self._list, owner)
+            current = {vm.id: vm for vm in vms}
+            for vm in vms:
+                for notice in self._news(vm):
+                    key = (vm.id, notice.kind, notice.deadline, notice.text)
+                    if key not in told:
+                        told.add(key)
+                        yield notice
+            for gone in sorted(before - set(current)):
+                name = gone.rpartition("-")[0]
+                if not any(key[:2] == (gone, NoticeKind.GONE) for key in told):
+                    yield self._notice(NoticeKind.GONE, name, text="no longer there")
+                told = {key for key in told if key[0] != gone}
+            before = set(current)
+            await asyncio.sleep(self._settings.look_s)
+
+    def _news(self, vm: Vm) -> Sequence[Notice]:
+        if not vm.alive:
+            return [
+                self._notice(NoticeKind.GONE, vm.name, preempted=vm.preempted, text=vm.raw_state)
+            ]
+        given = Folder(self._vms / vm.name).given()
+        news = []
+        if given.deadline is not None:
+            news.append(
+                self._notice(
+                    NoticeKind.PREEMPTION, vm.name, deadline=given.deadline, preempted=True
+                )
+            )
+        if given.maintenance != "NONE":
+            news.append(self._notice(NoticeKind.MAINTENANCE, vm.name, text=given.maintenance))
+        return news
+
+    def _notice(self, kind: NoticeKind, vm: str, **more: Any) -> Notice:
+        return Notice(kind=kind, vm=vm, seen=self._clock(), source="state", **more)
+
+    async def prices(self, machine_types: Sequence[str], zones: Sequence[str]) -> Sequence[Price]:
+        return [p for p in self._settings.prices if _asked(p, machine_types, zones)]
+
+    async def hazards(self, machine_types: Sequence[str], zones: Sequence[str]) -> Sequence[Hazard]:
+        return [h for h in self._settings.hazards if _asked(h, machine_types, zones)]
+
+    async def host_keys(self, ref: VmRef) -> Sequence[str]:
+        """None: nobody needs to log in to join a local VM."""
+        return ()
+
+    async def close(self) -> None:
+        """VMs run on."""
+
+
+def _filled(word: str, words: Mapping[str, str]) -> str:
+    for key, value in words.items():
+        word = word.replace(key, value)
+    return word
+
+
+def _asked(fact: Price | Hazard, machine_types: Sequence[str], zones: Sequence[str]) -> bool:
+    return fact.machine_type in machine_types and fact.zone in zones
+
+
+def _python_path() -> str:
+    """So that the VM's process finds this very package."""
+    here = str(Path(__file__).parents[3])
+    return os.pathsep.join([here, *filter(None, [os.environ.get("PYTHONPATH")])])
