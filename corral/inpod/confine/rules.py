@@ -43,7 +43,7 @@ def own_files() -> list[str]:
         "/sys/devices/system/cpu", "/sys/devices/system/node",
     }  # fmt: skip
     libraries = os.path.join(sys.base_prefix, "lib")
-    return sorted(packages | machine | {os.path.join(ours, "corral"), libraries})
+    return sorted(packages | machine | {ours, libraries})
 
 
 def confine(readable: Sequence[str], writable: Sequence[str], limits: Limits) -> None:

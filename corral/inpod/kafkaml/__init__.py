@@ -1,0 +1,1 @@
+"""What runs in the pods of federated learning over Kafka."""

@@ -1,0 +1,137 @@
+"""What runs in a confined process: everything that touches a model's own code.
+
+Each function takes a list of words, reads and writes files of the folders it was given, and returns
+an exit code; the last line it prints says why where that is not 0. See `corral.inpod.confine`.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from corral.federated.codecs.safetensors import SafeTensors
+from corral.federated.errors import UpdateRejected
+from corral.federated.tensors import Model as Tensors
+from corral.federated.tensors import Tensor
+from corral.inpod.kafkaml.models import Model, ModelError, Source, build, describe, revive
+
+__all__ = ["check", "predict", "read_weights", "train", "write_weights"]
+
+Array = NDArray[Any]
+
+
+def write_weights(path: Path, weights: list[Array]) -> None:
+    """Arrays in their order, as safetensors named by it; whole numbers as float64."""
+    floats = [a if np.issubdtype(a.dtype, np.floating) else a.astype(np.float64) for a in weights]
+    tensors = (Tensor.of(str(place), array) for place, array in enumerate(floats))
+    path.write_bytes(SafeTensors().encode(Tensors(tuple(tensors))))
+
+
+def read_weights(path: Path) -> list[Array]:
+    """What `write_weights` wrote. Raises ValueError."""
+    try:
+        found = {tensor.name: tensor.array for tensor in SafeTensors().decode(path.read_bytes())}
+        return [found[str(place)] for place in range(len(found))]
+    except (UpdateRejected, KeyError) as error:
+        raise ValueError(f"these are no weights of a model: {error}") from error
+
+
+def check(words: list[str]) -> int:
+    """SOURCE OUT: run the code, write down what it makes and its first weights."""
+    source, out = Path(words[0]), Path(words[1])
+    try:
+        model = build(_source(source))
+        said = describe(model)
+        x = np.zeros((2, *model.input_shape), np.float32)
+        given = model.predict(x)
+        if not np.isfinite(given).all():
+            raise ModelError("the model gives values that are not finite for zeros")
+    except ModelError as error:
+        _say(str(error))
+        return 1
+    write_weights(out / "weights.safetensors", model.weights())
+    (out / "model.json").write_text(json.dumps(said))
+    return 0
+
+
+def train(words: list[str]) -> int:
+    """GIVEN OUT: train the model of ``given/plan.json`` on its data; weights and metrics."""
+    given, out = Path(words[0]), Path(words[1])
+    plan = json.loads((given / "plan.json").read_text())
+    try:
+        model = _revived(given, plan)
+        model.set_weights(read_weights(given / "weights.safetensors"))
+        x, y = _data(given, "train")
+        validation = _data(given, "validation") if plan.get("validation") else None
+        metrics = model.fit(
+            x,
+            y,
+            batch=int(plan["batch"]),
+            options=plan.get("options") or {},
+            validation=validation,
+            seed=int(plan.get("seed", 0)),
+        )
+        weights = model.weights()
+        if not all(np.isfinite(array).all() for array in weights):
+            raise ModelError("training gave weights that are not finite: the learning rate is high")
+    except (ModelError, ValueError, TypeError) as error:
+        _say(f"{type(error).__name__}: {error}")
+        return 1
+    write_weights(out / "weights.safetensors", weights)
+    (out / "metrics.json").write_text(json.dumps(metrics))
+    return 0
+
+
+def predict(words: list[str]) -> int:
+    """GIVEN OUT: what the model gives for ``given/data.npy``; metrics where there are labels."""
+    given, out = Path(words[0]), Path(words[1])
+    plan = json.loads((given / "plan.json").read_text())
+    try:
+        model = _revived(given, plan)
+        model.set_weights(read_weights(given / "weights.safetensors"))
+        x = np.load(given / "data.npy", allow_pickle=False)
+        np.save(out / "answers.npy", model.predict(x), allow_pickle=False)
+        if (given / "labels.npy").exists():
+            y = np.load(given / "labels.npy", allow_pickle=False)
+            (out / "metrics.json").write_text(json.dumps(model.evaluate(x, y)))
+    except (ModelError, ValueError, TypeError) as error:
+        _say(f"{type(error).__name__}: {error}")
+        return 1
+    return 0
+
+
+def _say(why: str) -> None:
+    sys.stdout.write(" ".join(why.split())[:2000] + "\n")
+    sys.stdout.flush()
+
+
+def _source(folder: Path) -> Source:
+    spec = json.loads((folder / "spec.json").read_text())
+    texts = {
+        name: (folder / name).read_text() if (folder / name).exists() else ""
+        for name in ("code", "imports")
+    }
+    return Source(
+        spec["framework"],
+        texts["code"],
+        texts["imports"],
+        distributed=bool(spec.get("distributed")),
+    )
+
+
+def _revived(given: Path, plan: Mapping[str, Any]) -> Model:
+    source = _source(given / "source") if (given / "source").exists() else None
+    arguments = plan.get("compile_args") or {}
+    return revive(plan["framework"], plan.get("architecture") or "", arguments, source)
+
+
+def _data(folder: Path, part: str) -> tuple[Array, Array]:
+    x = np.load(folder / f"{part}_x.npy", allow_pickle=False, mmap_mode="r")
+    y = np.load(folder / f"{part}_y.npy", allow_pickle=False, mmap_mode="r")
+    return x, y
