@@ -7,11 +7,13 @@ from collections.abc import Iterator
 import pytest
 
 from corral.api.propeller import KINDS
+from corral.cluster.node.isolation import Capabilities
 from corral.cluster.node.wasm import runtime_class
 from tests.backends import Backend, Node, add_node, own_backend, own_scope
-from tests.cluster.federated_tasks.tasking import Operator, Tasks
+from tests.cluster.federated_tasks.tasking import ELSEWHERE, Operator, Tasks
 from tests.cluster.objects import Objects
 from tests.cluster.operators import install
+from tests.registries import RunningRegistry, running_registry
 
 NODES = ("one", "two")
 
@@ -32,12 +34,20 @@ def kubeconfig(backend: Backend) -> str:
 
 
 @pytest.fixture(scope=own_scope)
-def nodes(backend: Backend) -> Iterator[dict[str, Node]]:
-    """Two nodes, by name."""
+def registry(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningRegistry]:
+    with running_registry(tmp_path_factory.mktemp("registry")) as registry:
+        yield registry
+
+
+@pytest.fixture(scope=own_scope)
+def nodes(backend: Backend, registry: RunningRegistry) -> Iterator[dict[str, Node]]:
+    """Two nodes, by name; their pods share the machine's network, where the registry is."""
+    mode = Capabilities.detect("probe", highest="user").mode
+    options = tuple(f"--registry-map={pair}" for pair in registry.pairs(ELSEWHERE))
     started: dict[str, Node] = {}
     try:
         for name in NODES:
-            started[name] = add_node(backend, name)
+            started[name] = add_node(backend, name, isolation=mode, options=options)
         yield started
     finally:
         for node in started.values():
@@ -45,9 +55,12 @@ def nodes(backend: Backend) -> Iterator[dict[str, Node]]:
 
 
 @pytest.fixture(scope="module")
-def operator(kubeconfig: str, nodes: dict[str, Node]) -> Iterator[Operator]:
+def operator(
+    kubeconfig: str, nodes: dict[str, Node], registry: RunningRegistry
+) -> Iterator[Operator]:
     """For all cases of a module."""
-    operator = Operator(kubeconfig).start()
+    where = {"registry": registry.base, "registry_map": registry.pairs(ELSEWHERE)}
+    operator = Operator(kubeconfig, **where).start()
     yield operator
     operator.kill()
 

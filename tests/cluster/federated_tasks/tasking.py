@@ -15,6 +15,8 @@ from tests.cluster.operators import OperatorThread
 
 Obj = dict[str, Any]
 API = "propeller.absmach.io/v1alpha1"
+ELSEWHERE = "registry.example.com"
+"""The registry in the manifests; here it is the test's own."""
 
 
 class Operator(OperatorThread):
@@ -110,7 +112,8 @@ class Tasks:
         try:
             eventually(good, seconds=seconds)
         except AssertionError:
-            raise AssertionError((last[0], self.pods(name))) from None
+            pods = [pod.get("status") for pod in self.pods(name)]
+            raise AssertionError((last[0], pods)) from None
         return last[0]
 
     def phase(self, name: str, phase: str, *, seconds: float = 60) -> Obj:

@@ -90,6 +90,7 @@ def _courier(
         "name": name,
         "image": settings.courier_image,
         "command": ["python", "-m", "corral.inpod.courier", errand],
+        "terminationMessagePolicy": "FallbackToLogsOnError",
         "env": [{"name": key, "value": value} for key, value in told.items()],
         "volumeMounts": [dict(mount) for mount in mounts],
         "resources": {kind: dict(amounts) for kind, amounts in _RESOURCES.items()},
