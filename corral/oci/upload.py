@@ -14,7 +14,7 @@ from urllib.parse import quote, urlencode, urljoin
 import aiohttp
 
 from corral.oci.blobs import Blob
-from corral.oci.errors import NotFound, RegistryError, Unavailable
+from corral.oci.errors import Denied, NotFound, RegistryError, Unavailable
 from corral.oci.reference import Reference
 from corral.oci.transport import PUSH, Transport
 
@@ -31,8 +31,8 @@ async def has_blob(transport: Transport, reference: Reference, blob: Blob) -> bo
         async with transport.send(reference, "HEAD", url, actions=PUSH) as response:
             length = response.headers.get("Content-Length", "")
             return not length or length == str(blob.size)
-    except NotFound:
-        return False
+    except (Denied, NotFound):
+        return False  # who may not, is told so with words when the upload begins
 
 
 async def upload(

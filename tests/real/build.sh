@@ -5,6 +5,7 @@ set -euo pipefail
 here=$(cd "$(dirname "$0")" && pwd)
 kubernetes=v1.37.1
 helm=v3.22.0
+crane=v0.22.1
 mpi_operator=v0.8.0
 if [ -n "${KUBEBUILDER_ASSETS:-}" ]; then echo "$KUBEBUILDER_ASSETS"; exit; fi
 out=${CORRAL_CACHE:-$HOME/.cache/corral}/real/bin-$kubernetes
@@ -38,6 +39,12 @@ fi
 if need helm; then
   GOFLAGS="-buildvcs=false -trimpath" GOBIN=$work go install "helm.sh/helm/v3/cmd/helm@$helm" >&2
   mv "$work/helm" "$out/helm"
+fi
+# A client of registries, and a registry, that are not ours.
+if need crane; then
+  GOFLAGS="-buildvcs=false -trimpath" GOBIN=$work go install \
+    "github.com/google/go-containerregistry/cmd/crane@$crane" >&2
+  mv "$work/crane" "$out/crane"
 fi
 # The peer of our MPIJobs, with its definition and examples. A module of its own: its versions are
 # not those above. Without it, everything but the comparisons with it can go on.

@@ -1,0 +1,106 @@
+"""Who may do what in a registry, by the tokens and rights of a cluster."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from corral.cluster.registry.access import ClusterAccess
+from corral.kube import KubeClient
+from corral.oci import OWN, Artifacts, Denied, Layer, Reference
+from tests.backends import Backend
+from tests.cluster.objects import Objects
+from tests.registries import RunningRegistry, running_registry
+
+READ = {"apiGroups": ["registry.corral.dev"], "resources": ["repositories"], "verbs": ["get"]}
+
+
+@pytest.fixture
+def registry(backend: Backend, tmp_path: Path) -> Iterator[RunningRegistry]:
+    class Closing:
+        """The access with the client that it uses."""
+
+        def __init__(self) -> None:
+            self._client = KubeClient.from_kubeconfig(str(backend.kubeconfig))
+            self._access = ClusterAccess(self._client, anonymous_read=False)
+            self.check = self._access.check
+
+        async def close(self) -> None:
+            await self._access.close()
+            await self._client.close()
+
+    with running_registry(tmp_path, access=Closing) as one:
+        yield one
+
+
+def token_of(objects: Objects, account: str) -> str:
+    made = {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": account}}
+    objects.create("serviceaccounts", made)
+    path = objects.path("v1", "serviceaccounts", account)
+    review = {"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", "spec": {}}
+    reply = objects.backend.request("POST", f"{path}/token", review)
+    assert reply.code == 201, reply.body
+    token: str = reply.json()["status"]["token"]
+    return token
+
+
+async def push(registry: RunningRegistry, repository: str, token: str) -> None:
+    async with Artifacts(registry.registries(token=lambda: token)) as artifacts:
+        ref = Reference.parse(f"oci://{OWN}/{repository}:v1")
+        await artifacts.push(ref, [Layer("x/y", b"content")], artifact_type="x/z")
+
+
+async def pull(registry: RunningRegistry, repository: str, token: str) -> None:
+    async with Artifacts(registry.registries(token=lambda: token)) as artifacts:
+        await artifacts.manifest(Reference.parse(f"oci://{OWN}/{repository}:v1"))
+
+
+async def test_each_namespace_has_its_own_repositories(
+    registry: RunningRegistry, objects: Objects, backend: Backend
+) -> None:
+    mine, other = f"{objects.namespace}/job/models", "kube-public/job/models"
+    account = token_of(objects, "trainer")
+    await push(registry, mine, account)
+    await pull(registry, mine, account)
+    await push(registry, other, backend.token)
+    for work in (push, pull):
+        with pytest.raises(Denied, match="may not"):
+            await work(registry, other, account)
+    with pytest.raises(Denied, match="does not know this token"):
+        await pull(registry, mine, "nonsense")
+    with pytest.raises(Denied, match="show a token"):
+        await pull(registry, mine, "")
+
+
+async def test_a_role_lets_others_read(
+    registry: RunningRegistry, objects: Objects, backend: Backend
+) -> None:
+    account = token_of(objects, "reader")
+    await push(registry, "kube-public/shared", backend.token)
+    rbac = "/apis/rbac.authorization.k8s.io/v1/namespaces/kube-public"
+    name = f"read-{objects.namespace}"
+    role = {
+        "apiVersion": "rbac.authorization.k8s.io/v1",
+        "kind": "Role",
+        "metadata": {"name": name},
+        "rules": [READ],
+    }
+    binding = {
+        "apiVersion": "rbac.authorization.k8s.io/v1",
+        "kind": "RoleBinding",
+        "metadata": {"name": name},
+        "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "Role", "name": name},
+        "subjects": [{"kind": "ServiceAccount", "name": "reader", "namespace": objects.namespace}],
+    }
+    for kind, body in (("roles", role), ("rolebindings", binding)):
+        reply = backend.request("POST", f"{rbac}/{kind}", body)
+        assert reply.code == 201, reply.body
+    try:
+        await pull(registry, "kube-public/shared", account)
+        with pytest.raises(Denied, match="may not create"):
+            await push(registry, "kube-public/shared", account)
+    finally:
+        for kind in ("rolebindings", "roles"):
+            backend.request("DELETE", f"{rbac}/{kind}/{name}")
