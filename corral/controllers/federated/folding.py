@@ -9,8 +9,10 @@ from __future__ import annotations
 
 import math
 import mmap
+import threading
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Protocol
@@ -46,6 +48,10 @@ STATE_FORMAT = "safetensors"
 """How the state of a server's optimiser is kept: it has several tensors."""
 UNIT = 1 << 10
 """The weight of a sample where some updates are late: weights are whole numbers."""
+
+
+GIVE_BACK = 0.003
+"""Seconds after which pages of an update that were read are given back."""
 
 
 class Other(Exception):
@@ -134,14 +140,22 @@ class Folding:
         self._strategy = strategy(rule.algorithm, rule.config)
         self._folder = folder
         self._expected = expected
-        self._base = _decoded(base_format, base) if base is not None else None
-        self._state = _decoded(STATE_FORMAT, state) if state is not None else None
+        self._files: list[mmap.mmap] = []
+        self._base = self._read(base_format, base) if base is not None else None
+        self._state = self._read(STATE_FORMAT, state) if state is not None else None
         self._layout = self._base.layout if self._base is not None else layout
         self._decided = self._layout is not None
         self._seen: Counter[Layout] = Counter()
         self._opaque: bool | None = None
         self._round: _Round | None = None
         self._format = ""
+
+    def _read(self, format_: str, path: Path) -> Model:
+        mapped = _mapped(path)
+        if mapped is None:
+            return _decoded(format_, b"")
+        self._files.append(mapped)
+        return _decoded(format_, memoryview(mapped))
 
     def add(self, share: Share) -> str:
         """Fold an update in; why it does not count, or nothing."""
@@ -159,7 +173,15 @@ class Folding:
             round_ = self._begun(None)
             round_.add(Update(share.client, share.weight, payload=_bytes(share.payload)))
             return
-        model = _decoded(share.format, share.payload)
+        if isinstance(share.payload, bytes):
+            self._fold(share, _decoded(share.format, share.payload))
+            return
+        mapped = _mapped(share.payload)
+        with _passing([mapped] if mapped is not None else []):
+            view = memoryview(mapped) if mapped is not None else b""
+            self._fold(share, _decoded(share.format, view))
+
+    def _fold(self, share: Share, model: Model) -> None:
         self._seen[model.layout] += 1
         if self._layout is None:
             self._layout = model.layout
@@ -241,7 +263,8 @@ class Folding:
             raise Other(max(self._seen, key=lambda layout: self._seen[layout]))
         if self._round is None:
             raise AggregationFailed("no updates to aggregate")
-        result = self._round.finish()
+        with _passing(self._files):
+            result = self._round.finish()
         self._round = None
         return self._written(result)
 
@@ -250,30 +273,62 @@ class Folding:
         if result.model is None:
             target.write_bytes(result.payload)
         else:
-            coder = codec(self._format)
-            assert coder is not None
-            target.write_bytes(coder.encode(result.model))
+            _write(target, self._format, result.model)
         if result.state is not None:
             state = self._folder / "aggregated-state"
-            coder = codec(STATE_FORMAT)
-            assert coder is not None
-            state.write_bytes(coder.encode(result.state))
+            _write(state, STATE_FORMAT, result.state)
         return Folded(result.clients, self._format, target, state, result.algorithm)
 
 
-def _decoded(format_: str, payload: bytes | Path) -> Model:
+def _write(target: Path, format_: str, model: Model) -> None:
+    """From the model's own memory."""
+    coder = codec(format_)
+    assert coder is not None
+    with target.open("wb", buffering=0) as file:
+        for piece in coder.pieces(model):
+            view = memoryview(piece).cast("B")
+            while view:
+                view = view[file.write(view) or 0 :]
+
+
+def _decoded(format_: str, payload: bytes | memoryview) -> Model:
     coder = codec(format_)
     if coder is None:
         raise UpdateRejected(f"the format {format_!r} is none that can be read")
-    return coder.decode(payload if isinstance(payload, bytes) else _mapped(payload))
+    return coder.decode(payload)
 
 
-def _mapped(path: Path) -> memoryview | bytes:
-    """The bytes of a file without reading them; they live as long as the file is looked at."""
+def _mapped(path: Path) -> mmap.mmap | None:
+    """A file as memory that is not read yet; none where it is empty."""
     if not path.stat().st_size:
-        return b""
+        return None
     with path.open("rb") as file:
-        return memoryview(mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ))
+        return mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
+
+
+@contextmanager
+def _passing(files: Sequence[mmap.mmap]) -> Iterator[None]:
+    """Files are read from one end to the other: what was read does not stay in our memory.
+
+    Pages that are given back too early are read again from the file, with the same bytes in them.
+    """
+    if not files or not hasattr(mmap, "MADV_DONTNEED"):
+        yield
+        return
+    over = threading.Event()
+
+    def give_back() -> None:
+        while not over.wait(GIVE_BACK):
+            for mapped in files:
+                mapped.madvise(mmap.MADV_DONTNEED)
+
+    thread = threading.Thread(target=give_back, name="give-back", daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        over.set()
+        thread.join()
 
 
 def _bytes(payload: bytes | Path) -> bytes:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Protocol
 
 from corral.federated.tensors import Model
@@ -20,3 +21,6 @@ class Codec(Protocol):
 
     def encode(self, model: Model) -> bytes:
         """The bytes that `decode` reads back to the same model."""
+
+    def pieces(self, model: Model) -> Iterator[Bytes]:
+        """The same bytes one after the other, the model's own memory among them."""

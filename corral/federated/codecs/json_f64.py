@@ -7,6 +7,7 @@ are written without a needless ".0" and without spaces.
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 
 import msgspec
 import numpy as np
@@ -35,6 +36,9 @@ class JsonFloats:
         if not np.isfinite(array).all():
             raise UpdateRejected("invalid json-f64 payload: a number is too large for a float64")
         return Model.vector(array)
+
+    def pieces(self, model: Model) -> Iterator[Bytes]:
+        yield self.encode(model)
 
     def encode(self, model: Model) -> bytes:
         if len(model.tensors) != 1:

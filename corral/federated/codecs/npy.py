@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+from collections.abc import Iterator
 
 import numpy as np
 from numpy.lib import format as npy_format
@@ -39,8 +40,14 @@ class Npy:
         return Model.vector(array.reshape(shape, order="F" if fortran else "C"))
 
     def encode(self, model: Model) -> bytes:
+        return b"".join(self.pieces(model))
+
+    def pieces(self, model: Model) -> Iterator[Bytes]:
         if len(model.tensors) != 1:
             raise InvalidConfig("npy holds one tensor; use safetensors for several")
-        buffer = io.BytesIO()
-        np.save(buffer, model.tensors[0].array, allow_pickle=False)
-        return buffer.getvalue()
+        tensor = model.tensors[0]
+        head = io.BytesIO()
+        npy_format.write_array_header_1_0(head, npy_format.header_data_from_array_1_0(tensor.array))
+        yield head.getvalue()
+        if len(tensor.values):
+            yield tensor.values.data.cast("B")

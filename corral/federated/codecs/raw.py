@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import numpy as np
 
 from corral.federated.codecs.base import Bytes
@@ -28,6 +30,10 @@ class RawFloats:
         return Model.vector(np.frombuffer(data, self._dtype))
 
     def encode(self, model: Model) -> bytes:
+        return b"".join(self.pieces(model))
+
+    def pieces(self, model: Model) -> Iterator[Bytes]:
         if len(model.tensors) != 1:
             raise InvalidConfig(f"{self.name} holds one tensor; use safetensors for several")
-        return model.tensors[0].values.astype(self._dtype, copy=False).tobytes()
+        values = model.tensors[0].values.astype(self._dtype, copy=False)
+        yield values.data.cast("B")

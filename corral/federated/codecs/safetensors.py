@@ -7,6 +7,7 @@ or overlaps and end where the file ends. BF16 and F16 are widened to float32.
 from __future__ import annotations
 
 import struct
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -48,6 +49,9 @@ class SafeTensors:
         return Model(tuple(tensors))
 
     def encode(self, model: Model) -> bytes:
+        return b"".join(self.pieces(model))
+
+    def pieces(self, model: Model) -> Iterator[Bytes]:
         header: dict[str, Any] = {}
         offset = 0
         for tensor in model:
@@ -60,8 +64,10 @@ class SafeTensors:
             offset = stop
         text = orjson.dumps(header)
         text += b" " * (-len(text) % 8)
-        parts = [struct.pack("<Q", len(text)), text]
-        return b"".join([*parts, *(tensor.values.data.cast("B") for tensor in model)])
+        yield struct.pack("<Q", len(text)) + text
+        for tensor in model:
+            if len(tensor.values):
+                yield tensor.values.data.cast("B")
 
 
 def _header(view: memoryview) -> tuple[dict[str, Any], memoryview]:

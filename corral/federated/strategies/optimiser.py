@@ -41,7 +41,10 @@ class ServerOptimiser(Averaging):
         olds = current.vectors
         count = len(olds)
         moments: list[list[Vector]] = [
-            [kept.vectors[index + number * count].copy() for number in range(len(self.moments))]
+            [
+                _own(kept.vectors[index + number * count], state)
+                for number in range(len(self.moments))
+            ]
             for index in range(count)
         ]
         news: list[Vector] = mean.vectors
@@ -80,3 +83,8 @@ class ServerOptimiser(Averaging):
                 for tensor in model
             )
         )
+
+
+def _own(values: Vector, state: Model | None) -> Vector:
+    """Memory that may be written to: a copy of what was given, zeros of our own as they are."""
+    return values.copy() if state is not None else values
