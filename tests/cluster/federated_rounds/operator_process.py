@@ -61,6 +61,13 @@ class OperatorProcess:
         process.kill()
         process.wait()
 
+    def peak(self) -> int:
+        """The most memory that it has had, in bytes."""
+        assert self._process is not None
+        text = Path(f"/proc/{self._process.pid}/status").read_text()
+        (line,) = [line for line in text.splitlines() if line.startswith("VmHWM:")]
+        return int(line.split()[1]) * 1024
+
     def _start(self) -> None:
         with self._log.open("ab") as log:
             self._process = subprocess.Popen(

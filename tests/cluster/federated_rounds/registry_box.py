@@ -47,13 +47,17 @@ class RegistryBox:
         self._running = RunningRegistry(self._folder, port=self._port)
         self._running.start()
 
-    def push(self, where: str, body: bytes, *, format: str = "f32-le") -> str:
+    def push(self, where: str, body: bytes, *, format: str = "f32-le", note: str = "") -> str:
         """Store something as a model or update; its reference with a digest."""
+        notes = {"note": note} if note else {}
 
         async def work(artifacts: Artifacts) -> str:
             layers = [Layer(f"{MODEL}{format}", body)]
             reference = Reference.parse(where)
-            return str((await artifacts.push(reference, layers, artifact_type=ARTIFACT)).reference)
+            pushed = await artifacts.push(
+                reference, layers, artifact_type=ARTIFACT, annotations=notes
+            )
+            return str(pushed.reference)
 
         return self._do(work)
 
