@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any, Final, TypeAlias
 
 from corral.api.kafkaml_spec import (
@@ -15,15 +15,14 @@ from corral.api.kafkaml_spec import (
     Topics,
 )
 from corral.api.propeller_strategies import aggregator_problems
+from corral.inpod.kafkaml.ranges import parse_ranges
 from corral.kube.problems import FieldError, invalid_value, required
 
 __all__ = [
-    "Range",
     "aggregation_problems",
     "config_problems",
     "datasource_problems",
     "inference_problems",
-    "parse_ranges",
     "source_problems",
     "strategy_name",
     "topic_problems",
@@ -47,35 +46,6 @@ _LABEL_KEYS: Final[Mapping[str, tuple[str, ...]]] = {
     "AVRO": ("label_scheme",),
 }
 _ALIASES: Final = {"fedopt": "fedavgm", "fedavg+": "krum"}
-
-
-@dataclass(frozen=True, slots=True)
-class Range:
-    """Messages of one partition; ``end`` is the first that is not meant."""
-
-    topic: str
-    partition: int
-    start: int
-    end: int
-
-    def __str__(self) -> str:
-        return f"{self.topic}:{self.partition}:{self.start}:{self.end}"
-
-
-def parse_ranges(text: str) -> list[Range]:
-    """``topic:partition:start:end[,…]``. Raises ValueError that says what is wrong."""
-    out = []
-    for part in text.split(","):
-        words = part.strip().split(":")
-        if len(words) != 4 or not all(word.isdigit() for word in words[1:]):
-            raise ValueError(f"{part!r} is not topic:partition:start:end")
-        topic, partition, start, end = words[0], *map(int, words[1:])
-        if not _TOPIC.fullmatch(topic):
-            raise ValueError(f"{topic!r} is no name of a topic")
-        if end < start:
-            raise ValueError(f"{part!r} ends before it starts")
-        out.append(Range(topic, partition, start, end))
-    return out
 
 
 def strategy_name(strategy: str) -> str:

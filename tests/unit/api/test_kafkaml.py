@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from corral.api import kafkaml
-from corral.api.kafkaml_rules import Range, parse_ranges, strategy_name
+from corral.api.kafkaml_rules import strategy_name
 from corral.api.kind import Kind
 
 RAW = {
@@ -104,14 +104,6 @@ def test_a_deployment_can_be_suspended_and_nothing_else() -> None:
     )
     changed = made("FederatedDeployment", batch=1)
     assert "make another deployment" in str(kafkaml.FederatedDeployment.validate(changed, old)[0])
-
-
-def test_ranges() -> None:
-    assert parse_ranges("a:0:1:5, b:2:0:0") == [Range("a", 0, 1, 5), Range("b", 2, 0, 0)]
-    assert str(Range("a", 0, 1, 5)) == "a:0:1:5"
-    for wrong in ("", "a:0:1", "a:x:1:2", "a b:0:1:2", "a:0:1:2:3"):
-        with pytest.raises(ValueError):
-            parse_ranges(wrong)
 
 
 @pytest.mark.parametrize(
