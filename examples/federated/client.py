@@ -209,7 +209,7 @@ class Layout:
 
 @dataclass(frozen=True)
 class Settings:
-    """What `HYPERPARAMS` may say, and `local.json` of the client's own data in its place."""
+    """What `HYPERPARAMS` may say; `FL_CLIENT_CONFIG`, and `local.json` of the data, come before."""
 
     hidden: int
     epochs: int
@@ -317,6 +317,7 @@ def take_part(env: Mapping[str, str]) -> None:
     """One round."""
     data = Path(env.get("DATA_DIR") or "/data")
     values = json.loads(env.get("HYPERPARAMS") or "{}") or {}
+    values |= json.loads(env.get("FL_CLIENT_CONFIG") or "{}")
     if (data / "local.json").exists():
         values |= json.loads((data / "local.json").read_text())
     settings = Settings.of(values, env)

@@ -38,13 +38,15 @@ def load() -> tuple[client.Shard, client.Shard]:
     )
 
 
-def owners(labels: NDArray[np.intp], shares: NDArray[np.float64]) -> NDArray[np.intp]:
+def owners(
+    labels: NDArray[np.intp], shares: NDArray[np.float64], at_home: float
+) -> NDArray[np.intp]:
     """The client that each sample goes to."""
     chance = np.random.default_rng(7)
     ends = np.cumsum(shares) * CLASSES - 1e-9
     home = np.minimum(np.searchsorted(ends, labels), len(shares) - 1)
     anybody = chance.choice(len(shares), size=len(labels), p=shares)
-    return np.where(chance.random(len(labels)) < AT_HOME, home, anybody)
+    return np.where(chance.random(len(labels)) < at_home, home, anybody)
 
 
 def write(shard: client.Shard, path: Path) -> None:
@@ -55,11 +57,11 @@ def write(shard: client.Shard, path: Path) -> None:
     path.write_bytes(client.MAGIC + head + features.tobytes() + labels.tobytes())
 
 
-def split(folder: Path, shares: Mapping[str, float]) -> None:
+def split(folder: Path, shares: Mapping[str, float], *, at_home: float = AT_HOME) -> None:
     """Write the files of these clients, and of all of them together."""
     train, test = load()
     parts = np.array(list(shares.values()), np.float64)
-    owner = owners(train.labels, parts / parts.sum())
+    owner = owners(train.labels, parts / parts.sum(), at_home)
     for number, name in enumerate(shares):
         mine = owner == number
         shard = client.Shard(train.features[mine], train.labels[mine], CLASSES)
@@ -82,6 +84,12 @@ def main() -> None:
         "--score", metavar="MODEL", type=Path, help="judge a model by FOLDER/test.bin"
     )
     parser.add_argument("--hidden", type=int, default=0, help="units of the model's hidden layer")
+    parser.add_argument(
+        "--at-home",
+        type=float,
+        default=AT_HOME,
+        help="share of samples that go to their own client",
+    )
     parser.add_argument("folder", type=Path)
     parser.add_argument("shares", nargs="*", metavar="CLIENT=SHARE")
     asked = parser.parse_args()
@@ -90,7 +98,8 @@ def main() -> None:
         print(f"accuracy {found:.4f}")
         return
     pairs = (text.partition("=") for text in asked.shares or ("proplet-1=0.7", "proplet-2=0.3"))
-    split(asked.folder, {name: float(share) for name, _, share in pairs})
+    shares = {name: float(share) for name, _, share in pairs}
+    split(asked.folder, shares, at_home=asked.at_home)
     print(f"written to {asked.folder}")
 
 

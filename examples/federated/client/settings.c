@@ -1,4 +1,4 @@
-/* What HYPERPARAMS may say, and local.json of the client's own data in its place. */
+/* What HYPERPARAMS may say; FL_CLIENT_CONFIG, and local.json of the data, come before. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -7,7 +7,7 @@
 static const char *const *sources;
 
 static const char *value_of(const char *name) {
-    for (int at = 0; at < 2; at++) {
+    for (int at = 0; at < 3; at++) {
         const char *found = json_member(sources[at], name);
         if (found) return found;
     }
@@ -40,8 +40,9 @@ static char *word(const char *fallback, const char *name) {
 #define NAMES(...) (const char *const[]){__VA_ARGS__, NULL}
 
 Settings read_settings(const char *hyperparams, const char *local) {
-    const char *const both[] = {local, hyperparams};
-    sources = both;
+    const char *told = getenv("FL_CLIENT_CONFIG");
+    const char *const all[] = {local, told ? told : "", hyperparams};
+    sources = all;
     char *model = word("logistic", "model");
     const char *given = getenv("FL_GLOBAL_UPDATE_FORMAT");
     int is_mlp = strcmp(model, "mlp") == 0;

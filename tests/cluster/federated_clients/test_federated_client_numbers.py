@@ -78,6 +78,7 @@ CASES: dict[str, dict[str, object]] = {
 def test_same_numbers(data: Path, sandbox: Sandbox, hyperparams: dict[str, object]) -> None:
     """In a first round, and in one that begins with the model of the first."""
     env = {"HYPERPARAMS": json.dumps(hyperparams), "PROPLET_ID": "proplet-1", "FL_JOB_ID": "x"}
+    env["FL_CLIENT_CONFIG"] = json.dumps({"seed": 3})
     for number in (1, 2):
         env["ROUND_ID"] = f"round-{number}"
         module = json.loads(sandbox.run(data / "proplet-1", **env))
