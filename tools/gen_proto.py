@@ -136,6 +136,7 @@ def _offers(kind: str, method: str) -> bool:
         "Suspend": known.suspendable,
         "Resume": known.suspendable,
         "Scale": known.scalable,
+        "GetMetrics": known.learns,
     }.get(method, True)
 
 

@@ -142,6 +142,22 @@ KNOWN = {
     "resources": ("ResourceRequirements", ""),
     "labelSelector": ("LabelSelector", ""),
 }
+SPELLED_OUT = {
+    "metadata": {"name", "generateName", "namespace", "labels", "annotations"},
+    "template": {"metadata", "spec"},
+    "resources": {"limits", "requests", "claims"},
+    "labelSelector": {"matchLabels", "matchExpressions"},
+}
+"""What a schema may say of them: one that says something else means something else."""
+
+
+def _known(key: str, schema: Schema) -> bool:
+    if key not in KNOWN:
+        return False
+    if KNOWN[key][1] == "repeated":
+        return bool(schema.get("type") == "array")
+    plain = not isinstance(schema.get("additionalProperties"), dict)
+    return plain and set(schema.get("properties", {})) <= SPELLED_OUT[key]
 
 
 def from_schema(name: str, schema: Schema) -> Message:
@@ -149,7 +165,7 @@ def from_schema(name: str, schema: Schema) -> Message:
     out = Message(name, doc=str(schema.get("description", "")))
     for key, value in schema.get("properties", {}).items():
         doc = str(value.get("description", ""))
-        if key in KNOWN:
+        if _known(key, value):
             kind, label = KNOWN[key]
             out.fields.append(Field(key, kind, label, doc))  # type: ignore[arg-type]
         else:

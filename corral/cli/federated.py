@@ -8,9 +8,9 @@ from typing import Annotated, Any, Final
 
 import typer
 
-from corral.cli.errors import FAILED, INVALID, USAGE, Trouble
-from corral.cli.output import Format, Output, show_object
-from corral.cli.session import perform
+from corral.cli.errors import FAILED, INVALID, NOT_FOUND, USAGE, Trouble
+from corral.cli.output import Format, Output, show, show_object, show_objects
+from corral.cli.session import Session, connected, perform
 from corral.kube.types import Obj
 
 __all__ = ["app"]
@@ -22,6 +22,20 @@ app = typer.Typer(
 
 ROUND_COLUMNS: Final = (
     "round", "phase", "updates", "rejected", "samples", "loss", "accuracy", "bytes", "seconds",
+)  # fmt: skip
+METRIC_COLUMNS: Final = (
+    "round", "phase", "updates", "required", "rejected", "samples", "loss", "accuracy", "bytes",
+    "seconds", "aggregation",
+)  # fmt: skip
+PROPLET_COLUMNS: Final = (
+    "proplet", "status", "updates", "rejected", "failed", "samples", "loss", "accuracy", "bytes",
+    "seconds",
+)  # fmt: skip
+PARTICIPANT_COLUMNS: Final = (
+    "proplet", "status", "counted", "samples", "loss", "accuracy", "bytes", "seconds", "message",
+)  # fmt: skip
+MODEL_COLUMNS: Final = (
+    "round", "phase", "samples", "participants", "loss", "accuracy", "bytes", "model",
 )  # fmt: skip
 
 
@@ -137,6 +151,105 @@ def round_row(round_: Obj) -> dict[str, Any]:
 
 def _short(value: object) -> object:
     return round(value, 4) if isinstance(value, float) else value
+
+
+# --- on a cluster --------------------------------------------------------------------------------
+
+Name = Annotated[str, typer.Argument(help="The FederatedJob.")]
+
+
+async def metrics(
+    session: Session,
+    name: Name,
+    proplets: Annotated[
+        bool, typer.Option("--proplets", "-p", help="By proplet, over all rounds.")
+    ] = False,
+    round_: Annotated[
+        int, typer.Option("--round", min=0, help="The participants of this round.")
+    ] = 0,
+    output: Output = Format.table,
+) -> None:
+    """What a federated job has learned: samples, loss, accuracy, bytes, durations."""
+    from corral.cli.references import find
+
+    found = await find(session, ["federatedjob", name])
+    told = await session.jobs.metrics(found.kind, session.namespace, found.name)
+    if output is not Format.table:
+        show_object({"metadata": {"name": name}, **told} if output is Format.name else told, output)
+    elif round_:
+        show(_participants(told, round_), PARTICIPANT_COLUMNS, output)
+    elif proplets:
+        show([_flat(entry) for entry in told["proplets"]], PROPLET_COLUMNS, output)
+    else:
+        show([_flat(entry) for entry in told["rounds"]], METRIC_COLUMNS, output)
+
+
+def _participants(told: Obj, number: int) -> list[dict[str, Any]]:
+    for entry in told["rounds"]:
+        if entry.get("round") == number:
+            return [_flat(part) for part in entry["participants"]]
+    raise Trouble(
+        f"there is no round {number}",
+        code=NOT_FOUND,
+        hint=f"`corral fl metrics {told['name']}` lists those there are",
+    )
+
+
+def _flat(entry: Obj) -> dict[str, Any]:
+    """One line: loss and accuracy stand beside the others."""
+    figures = entry.get("metrics") or {}
+    return {
+        **entry,
+        "proplet": entry.get("propletId"),
+        "loss": _short(figures.get("loss")),
+        "accuracy": _short(figures.get("accuracy")),
+        "seconds": _short(entry.get("durationSeconds")),
+        "aggregation": _short(entry.get("aggregationSeconds")),
+    }
+
+
+async def models(session: Session, name: Name, output: Output = Format.table) -> None:
+    """The models that a federated job has given, and where they can be pulled."""
+    from corral.cli.references import find
+    from corral.jobs import ListQuery
+    from corral.jobs.kinds import kind_of
+    from corral.jobs.learning import JOB_LABEL
+
+    found = await find(session, ["federatedjob", name])
+    kind, items, token = kind_of("modelcheckpoints"), [], ""
+    while True:
+        query = ListQuery(labels=f"{JOB_LABEL}={found.name}", token=token)
+        page = await session.jobs.list(kind, session.namespace, query)
+        items += page.items
+        token = page.token
+        if not token:
+            break
+    if output in (Format.json, Format.yaml):
+        show_objects([kind.resource.stamp(obj) for obj in items], output, single=False)
+        return
+    rows = sorted(map(_model_row, items), key=lambda row: int(row["round"] or 0))
+    columns = ("model",) if output is Format.name else MODEL_COLUMNS
+    show(rows, columns, output)
+
+
+def _model_row(obj: Obj) -> dict[str, Any]:
+    spec, status = obj.get("spec") or {}, obj.get("status") or {}
+    facts = spec.get("metadata") or {}
+    figures = facts.get("metrics") or {}
+    return {
+        "round": spec.get("round"),
+        "phase": status.get("phase"),
+        "samples": facts.get("totalSamples"),
+        "participants": facts.get("numParticipants"),
+        "loss": _short(figures.get("loss")),
+        "accuracy": _short(figures.get("accuracy")),
+        "bytes": status.get("sizeBytes"),
+        "model": spec.get("modelRef"),
+    }
+
+
+for command in (metrics, models):
+    app.command()(connected(command))
 
 
 class _Lines:

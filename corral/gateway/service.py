@@ -141,6 +141,10 @@ class Gateway:
         async with self.lease(caller) as jobs:
             return await jobs.explain(kind, namespace, name)
 
+    async def metrics(self, caller: Caller, kind: AnyKind, *, namespace: str, name: str) -> Obj:
+        async with self.lease(caller) as jobs:
+            return await jobs.metrics(kind, namespace, name)
+
     # --- writing -------------------------------------------------------------------------------
 
     async def create(

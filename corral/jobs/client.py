@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final
 
 from corral.jobs import actions, restarts
 from corral.jobs.addresses import check_name, check_namespace
-from corral.jobs.errors import FieldProblem, Invalid, NotInstalled
+from corral.jobs.errors import FieldProblem, Invalid, NotInstalled, NotSupported
 from corral.jobs.events import Family, in_order
 from corral.jobs.kinds import JobKind, kind_of, kind_of_object
 from corral.jobs.phases import section, text
@@ -111,6 +111,25 @@ class Jobs:
 
         kind = _kind(kind, namespace, name)
         return explained(await gathered(self, kind, namespace, name, now=self._clock()))
+
+    async def metrics(self, kind: AnyKind, namespace: str, name: str) -> Obj:
+        """What a federated job has learned, by round and by proplet; see `corral.jobs.learning`.
+
+        Raises:
+            NotSupported: the kind has no rounds.
+        """
+        from corral.jobs.learning import JOB_LABEL, learned
+
+        kind = _kind(kind, namespace, name)
+        if not kind.learns:
+            raise NotSupported(f"{kind.kind}s have no metrics of rounds")
+        job = await self.get(kind, namespace, name)
+        rounds = kind_of("trainingrounds")
+        with telling(Asked.of("list", rounds, namespace)):
+            found = await self.client.list_all(
+                rounds.resource, namespace, label_selector=f"{JOB_LABEL}={name}"
+            )
+        return learned(job, found["items"])
 
     # --- writing -------------------------------------------------------------------------------
 

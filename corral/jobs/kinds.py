@@ -55,6 +55,8 @@ class JobKind:
     """The field that suspends it."""
     scale_path: tuple[str, ...] = ()
     """The field that holds the number of replicas; empty where ``scale`` is a subresource."""
+    learns: bool = False
+    """Whether it has metrics of rounds and participants."""
 
     @property
     def resource(self) -> Resource:
@@ -176,6 +178,7 @@ def _kind(
     restartable: bool = False,
     in_place: bool = False,
     scale: tuple[str, ...] | None = None,
+    learns: bool = False,
 ) -> JobKind:
     group, _, version = api_version.rpartition("/")
     return JobKind(
@@ -198,6 +201,7 @@ def _kind(
         restarts_in_place=in_place,
         suspend_path=suspend,
         scale_path=scale or (),
+        learns=learns,
     )
 
 
@@ -297,7 +301,9 @@ KINDS: Final[tuple[JobKind, ...]] = (
         ends=_task_ends,
         pods=_federated_pods,
         role=roles.single("participant"),
+        suspend=("spec", "suspend"),
         restartable=True,
+        learns=True,
     ),
     _kind(
         _PROPELLER,

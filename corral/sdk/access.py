@@ -57,6 +57,7 @@ class Access(Protocol):
     async def list(self, kind: JobKind, namespace: str | None, query: ListQuery) -> Page: ...
     async def events(self, kind: JobKind, namespace: str, name: str) -> builtins.list[Obj]: ...
     async def explain(self, kind: JobKind, namespace: str, name: str) -> Explanation: ...
+    async def metrics(self, kind: JobKind, namespace: str, name: str) -> Obj: ...
     async def create(
         self, kind: JobKind, namespace: str, obj: Obj, *, dry_run: bool = False
     ) -> Obj: ...
@@ -110,6 +111,9 @@ class ClusterAccess:
 
     async def explain(self, kind: JobKind, namespace: str, name: str) -> Explanation:
         return await self._jobs.explain(kind, namespace, name)
+
+    async def metrics(self, kind: JobKind, namespace: str, name: str) -> Obj:
+        return await self._jobs.metrics(kind, namespace, name)
 
     async def create(
         self, kind: JobKind, namespace: str, obj: Obj, *, dry_run: bool = False

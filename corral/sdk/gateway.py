@@ -161,6 +161,9 @@ class GatewayAccess:
             tuple(found.get("hints") or ()),
         )
 
+    async def metrics(self, kind: JobKind, namespace: str, name: str) -> Obj:
+        return await self._ask("GET", _path(kind, namespace, name, "metrics"))
+
     # -- writing -----------------------------------------------------------------------------------
 
     async def create(

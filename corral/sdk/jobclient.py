@@ -25,6 +25,7 @@ from corral.sdk.access import Access
 from corral.sdk.connect import Connection, connect
 from corral.sdk.errors import JobFailed
 from corral.sdk.explained import Explained
+from corral.sdk.learning import Metrics
 from corral.sdk.views import Event, Events, Job, Jobs, LogLine, jobs_of
 
 __all__ = ["AsyncJobClient", "Callback", "Name"]
@@ -135,6 +136,11 @@ class AsyncJobClient:
         """What the job waits for, or why it failed, in plain words."""
         known, where = self._at(kind, namespace)
         return Explained.of(await self._access.explain(known, where, str(name)))
+
+    async def get_job_metrics(self, name: Name, *, namespace: str | None = None) -> Metrics:
+        """What a FederatedJob has learned: by round and by proplet, as plain data."""
+        known, where = self._at("federatedjobs", namespace)
+        return Metrics(await self._access.metrics(known, where, str(name)))
 
     async def get_job_logs(
         self,

@@ -19,6 +19,7 @@ from corral.sdk.access import Access
 from corral.sdk.clients import AsyncMPIJobClient, AsyncTrainingClient, Path
 from corral.sdk.explained import Explained
 from corral.sdk.jobclient import AsyncJobClient, Callback, Name
+from corral.sdk.learning import Metrics
 from corral.sdk.loop import LoopThread
 from corral.sdk.mpijobs import MPIJob
 from corral.sdk.programs import Arguments, Target
@@ -132,6 +133,10 @@ class JobClient(Generic[C]):
     ) -> Explained:
         """What the job waits for, or why it failed, in plain words."""
         return self._loop.run(self._client.explain_job(name, namespace=namespace, kind=kind))
+
+    def get_job_metrics(self, name: Name, *, namespace: str | None = None) -> Metrics:
+        """What a FederatedJob has learned: by round and by proplet, as plain data."""
+        return self._loop.run(self._client.get_job_metrics(name, namespace=namespace))
 
     def get_job_logs(
         self,

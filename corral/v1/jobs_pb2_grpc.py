@@ -108,6 +108,11 @@ class JobServiceStub:
                 request_serializer=corral_dot_v1_dot_jobs__pb2.GetLogsRequest.SerializeToString,
                 response_deserializer=corral_dot_v1_dot_jobs__pb2.GetLogsResponse.FromString,
                 _registered_method=True)
+        self.GetMetrics = channel.unary_unary(
+                '/corral.v1.JobService/GetMetrics',
+                request_serializer=corral_dot_v1_dot_jobs__pb2.GetMetricsRequest.SerializeToString,
+                response_deserializer=corral_dot_v1_dot_jobs__pb2.GetMetricsResponse.FromString,
+                _registered_method=True)
 
 
 class JobServiceServicer:
@@ -215,6 +220,13 @@ class JobServiceServicer:
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def GetMetrics(self, request, context):
+        """Say what a federated job has learned, by round and by proplet.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
 
 def add_JobServiceServicer_to_server(servicer, server):
     rpc_method_handlers = {
@@ -287,6 +299,11 @@ def add_JobServiceServicer_to_server(servicer, server):
                     servicer.GetLogs,
                     request_deserializer=corral_dot_v1_dot_jobs__pb2.GetLogsRequest.FromString,
                     response_serializer=corral_dot_v1_dot_jobs__pb2.GetLogsResponse.SerializeToString,
+            ),
+            'GetMetrics': grpc.unary_unary_rpc_method_handler(
+                    servicer.GetMetrics,
+                    request_deserializer=corral_dot_v1_dot_jobs__pb2.GetMetricsRequest.FromString,
+                    response_serializer=corral_dot_v1_dot_jobs__pb2.GetMetricsResponse.SerializeToString,
             ),
     }
     generic_handler = grpc.method_handlers_generic_handler(
@@ -671,6 +688,33 @@ class JobService:
             '/corral.v1.JobService/GetLogs',
             corral_dot_v1_dot_jobs__pb2.GetLogsRequest.SerializeToString,
             corral_dot_v1_dot_jobs__pb2.GetLogsResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def GetMetrics(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/corral.v1.JobService/GetMetrics',
+            corral_dot_v1_dot_jobs__pb2.GetMetricsRequest.SerializeToString,
+            corral_dot_v1_dot_jobs__pb2.GetMetricsResponse.FromString,
             options,
             channel_credentials,
             insecure,

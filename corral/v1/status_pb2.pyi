@@ -281,3 +281,173 @@ class Explanation(_message.Message):
     phase: str
     other_fields: _containers.MessageMap[str, _value_pb2.Value]
     def __init__(self, headline: _Optional[str] = ..., reasons: _Optional[_Iterable[str]] = ..., hints: _Optional[_Iterable[str]] = ..., phase: _Optional[str] = ..., other_fields: _Optional[_Mapping[str, _value_pb2.Value]] = ...) -> None: ...
+
+class JobMetrics(_message.Message):
+    __slots__ = ("kind", "namespace", "name", "phase", "algorithm", "current_round", "completed_rounds", "total_rounds", "model_ref", "rounds", "proplets", "privacy", "other_fields")
+    class Participant(_message.Message):
+        __slots__ = ("proplet_id", "status", "counted", "rejected", "samples", "bytes", "duration_seconds", "metrics", "received_time", "rounds_late", "message", "other_fields")
+        class MetricsEntry(_message.Message):
+            __slots__ = ("key", "value")
+            KEY_FIELD_NUMBER: _ClassVar[int]
+            VALUE_FIELD_NUMBER: _ClassVar[int]
+            key: str
+            value: float
+            def __init__(self, key: _Optional[str] = ..., value: _Optional[float] = ...) -> None: ...
+        class OtherFieldsEntry(_message.Message):
+            __slots__ = ("key", "value")
+            KEY_FIELD_NUMBER: _ClassVar[int]
+            VALUE_FIELD_NUMBER: _ClassVar[int]
+            key: str
+            value: _value_pb2.Value
+            def __init__(self, key: _Optional[str] = ..., value: _Optional[_Union[_value_pb2.Value, _Mapping]] = ...) -> None: ...
+        PROPLET_ID_FIELD_NUMBER: _ClassVar[int]
+        STATUS_FIELD_NUMBER: _ClassVar[int]
+        COUNTED_FIELD_NUMBER: _ClassVar[int]
+        REJECTED_FIELD_NUMBER: _ClassVar[int]
+        SAMPLES_FIELD_NUMBER: _ClassVar[int]
+        BYTES_FIELD_NUMBER: _ClassVar[int]
+        DURATION_SECONDS_FIELD_NUMBER: _ClassVar[int]
+        METRICS_FIELD_NUMBER: _ClassVar[int]
+        RECEIVED_TIME_FIELD_NUMBER: _ClassVar[int]
+        ROUNDS_LATE_FIELD_NUMBER: _ClassVar[int]
+        MESSAGE_FIELD_NUMBER: _ClassVar[int]
+        OTHER_FIELDS_FIELD_NUMBER: _ClassVar[int]
+        proplet_id: str
+        status: str
+        counted: bool
+        rejected: bool
+        samples: int
+        bytes: int
+        duration_seconds: float
+        metrics: _containers.ScalarMap[str, float]
+        received_time: str
+        rounds_late: int
+        message: str
+        other_fields: _containers.MessageMap[str, _value_pb2.Value]
+        def __init__(self, proplet_id: _Optional[str] = ..., status: _Optional[str] = ..., counted: _Optional[bool] = ..., rejected: _Optional[bool] = ..., samples: _Optional[int] = ..., bytes: _Optional[int] = ..., duration_seconds: _Optional[float] = ..., metrics: _Optional[_Mapping[str, float]] = ..., received_time: _Optional[str] = ..., rounds_late: _Optional[int] = ..., message: _Optional[str] = ..., other_fields: _Optional[_Mapping[str, _value_pb2.Value]] = ...) -> None: ...
+    class Round(_message.Message):
+        __slots__ = ("round", "name", "phase", "updates", "required", "rejected", "samples", "bytes", "duration_seconds", "aggregation_seconds", "metrics", "start_time", "end_time", "model_ref", "epsilon", "message", "participants", "other_fields")
+        class MetricsEntry(_message.Message):
+            __slots__ = ("key", "value")
+            KEY_FIELD_NUMBER: _ClassVar[int]
+            VALUE_FIELD_NUMBER: _ClassVar[int]
+            key: str
+            value: float
+            def __init__(self, key: _Optional[str] = ..., value: _Optional[float] = ...) -> None: ...
+        class OtherFieldsEntry(_message.Message):
+            __slots__ = ("key", "value")
+            KEY_FIELD_NUMBER: _ClassVar[int]
+            VALUE_FIELD_NUMBER: _ClassVar[int]
+            key: str
+            value: _value_pb2.Value
+            def __init__(self, key: _Optional[str] = ..., value: _Optional[_Union[_value_pb2.Value, _Mapping]] = ...) -> None: ...
+        ROUND_FIELD_NUMBER: _ClassVar[int]
+        NAME_FIELD_NUMBER: _ClassVar[int]
+        PHASE_FIELD_NUMBER: _ClassVar[int]
+        UPDATES_FIELD_NUMBER: _ClassVar[int]
+        REQUIRED_FIELD_NUMBER: _ClassVar[int]
+        REJECTED_FIELD_NUMBER: _ClassVar[int]
+        SAMPLES_FIELD_NUMBER: _ClassVar[int]
+        BYTES_FIELD_NUMBER: _ClassVar[int]
+        DURATION_SECONDS_FIELD_NUMBER: _ClassVar[int]
+        AGGREGATION_SECONDS_FIELD_NUMBER: _ClassVar[int]
+        METRICS_FIELD_NUMBER: _ClassVar[int]
+        START_TIME_FIELD_NUMBER: _ClassVar[int]
+        END_TIME_FIELD_NUMBER: _ClassVar[int]
+        MODEL_REF_FIELD_NUMBER: _ClassVar[int]
+        EPSILON_FIELD_NUMBER: _ClassVar[int]
+        MESSAGE_FIELD_NUMBER: _ClassVar[int]
+        PARTICIPANTS_FIELD_NUMBER: _ClassVar[int]
+        OTHER_FIELDS_FIELD_NUMBER: _ClassVar[int]
+        round: int
+        name: str
+        phase: str
+        updates: int
+        required: int
+        rejected: int
+        samples: int
+        bytes: int
+        duration_seconds: float
+        aggregation_seconds: float
+        metrics: _containers.ScalarMap[str, float]
+        start_time: str
+        end_time: str
+        model_ref: str
+        epsilon: float
+        message: str
+        participants: _containers.RepeatedCompositeFieldContainer[JobMetrics.Participant]
+        other_fields: _containers.MessageMap[str, _value_pb2.Value]
+        def __init__(self, round: _Optional[int] = ..., name: _Optional[str] = ..., phase: _Optional[str] = ..., updates: _Optional[int] = ..., required: _Optional[int] = ..., rejected: _Optional[int] = ..., samples: _Optional[int] = ..., bytes: _Optional[int] = ..., duration_seconds: _Optional[float] = ..., aggregation_seconds: _Optional[float] = ..., metrics: _Optional[_Mapping[str, float]] = ..., start_time: _Optional[str] = ..., end_time: _Optional[str] = ..., model_ref: _Optional[str] = ..., epsilon: _Optional[float] = ..., message: _Optional[str] = ..., participants: _Optional[_Iterable[_Union[JobMetrics.Participant, _Mapping]]] = ..., other_fields: _Optional[_Mapping[str, _value_pb2.Value]] = ...) -> None: ...
+    class Proplet(_message.Message):
+        __slots__ = ("proplet_id", "status", "updates", "rejected", "failed", "samples", "bytes", "duration_seconds", "metrics", "last_update", "other_fields")
+        class MetricsEntry(_message.Message):
+            __slots__ = ("key", "value")
+            KEY_FIELD_NUMBER: _ClassVar[int]
+            VALUE_FIELD_NUMBER: _ClassVar[int]
+            key: str
+            value: float
+            def __init__(self, key: _Optional[str] = ..., value: _Optional[float] = ...) -> None: ...
+        class OtherFieldsEntry(_message.Message):
+            __slots__ = ("key", "value")
+            KEY_FIELD_NUMBER: _ClassVar[int]
+            VALUE_FIELD_NUMBER: _ClassVar[int]
+            key: str
+            value: _value_pb2.Value
+            def __init__(self, key: _Optional[str] = ..., value: _Optional[_Union[_value_pb2.Value, _Mapping]] = ...) -> None: ...
+        PROPLET_ID_FIELD_NUMBER: _ClassVar[int]
+        STATUS_FIELD_NUMBER: _ClassVar[int]
+        UPDATES_FIELD_NUMBER: _ClassVar[int]
+        REJECTED_FIELD_NUMBER: _ClassVar[int]
+        FAILED_FIELD_NUMBER: _ClassVar[int]
+        SAMPLES_FIELD_NUMBER: _ClassVar[int]
+        BYTES_FIELD_NUMBER: _ClassVar[int]
+        DURATION_SECONDS_FIELD_NUMBER: _ClassVar[int]
+        METRICS_FIELD_NUMBER: _ClassVar[int]
+        LAST_UPDATE_FIELD_NUMBER: _ClassVar[int]
+        OTHER_FIELDS_FIELD_NUMBER: _ClassVar[int]
+        proplet_id: str
+        status: str
+        updates: int
+        rejected: int
+        failed: int
+        samples: int
+        bytes: int
+        duration_seconds: float
+        metrics: _containers.ScalarMap[str, float]
+        last_update: str
+        other_fields: _containers.MessageMap[str, _value_pb2.Value]
+        def __init__(self, proplet_id: _Optional[str] = ..., status: _Optional[str] = ..., updates: _Optional[int] = ..., rejected: _Optional[int] = ..., failed: _Optional[int] = ..., samples: _Optional[int] = ..., bytes: _Optional[int] = ..., duration_seconds: _Optional[float] = ..., metrics: _Optional[_Mapping[str, float]] = ..., last_update: _Optional[str] = ..., other_fields: _Optional[_Mapping[str, _value_pb2.Value]] = ...) -> None: ...
+    class OtherFieldsEntry(_message.Message):
+        __slots__ = ("key", "value")
+        KEY_FIELD_NUMBER: _ClassVar[int]
+        VALUE_FIELD_NUMBER: _ClassVar[int]
+        key: str
+        value: _value_pb2.Value
+        def __init__(self, key: _Optional[str] = ..., value: _Optional[_Union[_value_pb2.Value, _Mapping]] = ...) -> None: ...
+    KIND_FIELD_NUMBER: _ClassVar[int]
+    NAMESPACE_FIELD_NUMBER: _ClassVar[int]
+    NAME_FIELD_NUMBER: _ClassVar[int]
+    PHASE_FIELD_NUMBER: _ClassVar[int]
+    ALGORITHM_FIELD_NUMBER: _ClassVar[int]
+    CURRENT_ROUND_FIELD_NUMBER: _ClassVar[int]
+    COMPLETED_ROUNDS_FIELD_NUMBER: _ClassVar[int]
+    TOTAL_ROUNDS_FIELD_NUMBER: _ClassVar[int]
+    MODEL_REF_FIELD_NUMBER: _ClassVar[int]
+    ROUNDS_FIELD_NUMBER: _ClassVar[int]
+    PROPLETS_FIELD_NUMBER: _ClassVar[int]
+    PRIVACY_FIELD_NUMBER: _ClassVar[int]
+    OTHER_FIELDS_FIELD_NUMBER: _ClassVar[int]
+    kind: str
+    namespace: str
+    name: str
+    phase: str
+    algorithm: str
+    current_round: int
+    completed_rounds: int
+    total_rounds: int
+    model_ref: str
+    rounds: _containers.RepeatedCompositeFieldContainer[JobMetrics.Round]
+    proplets: _containers.RepeatedCompositeFieldContainer[JobMetrics.Proplet]
+    privacy: _value_pb2.Value
+    other_fields: _containers.MessageMap[str, _value_pb2.Value]
+    def __init__(self, kind: _Optional[str] = ..., namespace: _Optional[str] = ..., name: _Optional[str] = ..., phase: _Optional[str] = ..., algorithm: _Optional[str] = ..., current_round: _Optional[int] = ..., completed_rounds: _Optional[int] = ..., total_rounds: _Optional[int] = ..., model_ref: _Optional[str] = ..., rounds: _Optional[_Iterable[_Union[JobMetrics.Round, _Mapping]]] = ..., proplets: _Optional[_Iterable[_Union[JobMetrics.Proplet, _Mapping]]] = ..., privacy: _Optional[_Union[_value_pb2.Value, _Mapping]] = ..., other_fields: _Optional[_Mapping[str, _value_pb2.Value]] = ...) -> None: ...

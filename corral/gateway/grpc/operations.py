@@ -206,6 +206,12 @@ async def _explain(call: Call) -> Message:
     return out
 
 
+async def _get_metrics(call: Call) -> Message:
+    out = call.answer()
+    write_message(out.metrics, await call.gateway.metrics(call.caller, call.kind, **call.named))
+    return out
+
+
 async def _list_events(call: Call) -> Message:
     out = call.answer()
     for event in await call.gateway.events(call.caller, call.kind, **call.named):
@@ -291,6 +297,7 @@ UNARIES: Final[Mapping[str, tuple[str, Operation]]] = {
     "Scale": ("scale", _scale),
     "Explain": ("explain", _explain),
     "ListEvents": ("events", _list_events),
+    "GetMetrics": ("metrics", _get_metrics),
 }
 """By the name in JobService: the verb for the audit log, and the method."""
 STREAMS: Final[Mapping[str, tuple[str, Stream]]] = {

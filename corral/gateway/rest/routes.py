@@ -179,6 +179,12 @@ OPERATIONS: Final[tuple[Operation, ...]] = (
         (Answer(200, "An explanation.", "Explanation"),),
     ),
     Operation(
+        "GET", f"{_ONE}/metrics", "metrics", views.metrics,
+        "What was learned, by round and by proplet",
+        (Answer(200, "Samples, losses, bytes, durations.", "Metrics"),),
+        fits=lambda kind: kind.learns,
+    ),
+    Operation(
         "GET", f"{_ONE}/watch", "watch", streams.watch, "Watch one object", (_EVENTS,),
         refusals=(410,), params=streams.WATCH_PARAMS, headers=(_LAST,), streams=True,
     ),

@@ -117,6 +117,57 @@ def _explanation() -> Obj:
     return _object(dict(zip(names, (_TEXT, _TEXT, many, many), strict=True)), required=names)
 
 
+def _metrics() -> Obj:
+    number: Obj = {"type": "number"}
+    count: Obj = {"type": "integer", "minimum": 0}
+    figures = {"type": "object", "additionalProperties": number}
+    sums = {
+        **dict.fromkeys(("samples", "bytes"), count),
+        "durationSeconds": number,
+        "metrics": figures,
+    }
+    part = _object(
+        {
+            **dict.fromkeys(("propletId", "status", "receivedTime", "message"), _TEXT),
+            **{key: {"type": "boolean"} for key in ("counted", "rejected")},
+            "roundsLate": count,
+            **sums,
+        },
+        required=("propletId", "counted", "rejected"),
+    )
+    words = ("name", "phase", "startTime", "endTime", "modelRef", "message")
+    round_ = _object(
+        {
+            **dict.fromkeys(words, _TEXT),
+            **dict.fromkeys(("round", "updates", "required", "rejected"), count),
+            **dict.fromkeys(("aggregationSeconds", "epsilon"), number),
+            **sums,
+            "participants": _list_of(part),
+        },
+        required=("round", "phase", "participants"),
+    )
+    proplet = _object(
+        {
+            **dict.fromkeys(("propletId", "status", "lastUpdate"), _TEXT),
+            **dict.fromkeys(("updates", "rejected", "failed"), count),
+            **sums,
+        },
+        required=("propletId", "status", "updates", "rejected", "failed"),
+    )
+    rounds = ("currentRound", "completedRounds", "totalRounds")
+    required = ("kind", "namespace", "name", "phase", "algorithm", *rounds, "rounds", "proplets")
+    return _object(
+        {
+            **dict.fromkeys(("kind", "namespace", "name", "phase", "algorithm", "modelRef"), _TEXT),
+            **dict.fromkeys(rounds, count),
+            "rounds": _list_of(round_),
+            "proplets": _list_of(proplet),
+            "privacy": _FREE,
+        },
+        required=required,
+    )
+
+
 def _object_of(kind: JobKind) -> Obj:
     metadata = _object({"name": _TEXT, "namespace": _TEXT, "labels": _FREE, "annotations": _FREE})
     schema = _defined().get(kind.qualified) or _object({"spec": _FREE, "status": _FREE})
@@ -162,6 +213,7 @@ def components() -> dict[str, Obj]:
         "Problem": _problem(),
         "Summary": _summary(),
         "Explanation": _explanation(),
+        "Metrics": _metrics(),
         "EventList": _object({"items": _list_of(_FREE)}, required=("items",)),
         "Scale": _object(
             {"replicas": {"type": "integer", "minimum": 0, "maximum": 100_000}},

@@ -30,6 +30,7 @@ __all__ = [
     "filters",
     "get_object",
     "list_objects",
+    "metrics",
     "replace_object",
     "restart",
     "resume",
@@ -189,6 +190,11 @@ async def events(ask: Ask) -> Response:
 async def explain(ask: Ask) -> Response:
     found = await ask.gateway.explain(ask.caller, ask.kind, namespace=ask.namespace, name=ask.name)
     return json_answer(found.as_object())
+
+
+async def metrics(ask: Ask) -> Response:
+    found = await ask.gateway.metrics(ask.caller, ask.kind, namespace=ask.namespace, name=ask.name)
+    return json_answer(found)
 
 
 async def restart(ask: Ask) -> Response:

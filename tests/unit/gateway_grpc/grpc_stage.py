@@ -66,7 +66,7 @@ class FakeGateway:
 
     def __getattr__(self, method: str) -> Any:
         if method not in ("get", "replace", "delete", "status", "restart", "suspend", "resume",
-                          "scale", "events"):  # fmt: skip
+                          "scale", "events", "metrics"):  # fmt: skip
             raise AttributeError(method)
 
         async def asked(caller: Caller, kind: Any, **asked: Any) -> Any:

@@ -1,0 +1,361 @@
+from corral.v1 import core_pb2 as _core_pb2
+from corral.v1 import jobs_pb2 as _jobs_pb2
+from corral.v1 import objects_pb2 as _objects_pb2
+from corral.v1 import status_pb2 as _status_pb2
+from corral.v1 import value_pb2 as _value_pb2
+from google.protobuf.internal import containers as _containers
+from google.protobuf import descriptor as _descriptor
+from google.protobuf import message as _message
+from collections.abc import Iterable as _Iterable, Mapping as _Mapping
+from typing import ClassVar as _ClassVar, Optional as _Optional, Union as _Union
+
+DESCRIPTOR: _descriptor.FileDescriptor
+
+class ModelCheckpoint(_message.Message):
+    __slots__ = ("api_version", "kind", "metadata", "spec", "status", "other_fields")
+    class OtherFieldsEntry(_message.Message):
+        __slots__ = ("key", "value")
+        KEY_FIELD_NUMBER: _ClassVar[int]
+        VALUE_FIELD_NUMBER: _ClassVar[int]
+        key: str
+        value: _value_pb2.Value
+        def __init__(self, key: _Optional[str] = ..., value: _Optional[_Union[_value_pb2.Value, _Mapping]] = ...) -> None: ...
+    API_VERSION_FIELD_NUMBER: _ClassVar[int]
+    KIND_FIELD_NUMBER: _ClassVar[int]
+    METADATA_FIELD_NUMBER: _ClassVar[int]
+    SPEC_FIELD_NUMBER: _ClassVar[int]
+    STATUS_FIELD_NUMBER: _ClassVar[int]
+    OTHER_FIELDS_FIELD_NUMBER: _ClassVar[int]
+    api_version: str
+    kind: str
+    metadata: _core_pb2.ObjectMeta
+    spec: ModelCheckpointSpec
+    status: ModelCheckpointStatus
+    other_fields: _containers.MessageMap[str, _value_pb2.Value]
+    def __init__(self, api_version: _Optional[str] = ..., kind: _Optional[str] = ..., metadata: _Optional[_Union[_core_pb2.ObjectMeta, _Mapping]] = ..., spec: _Optional[_Union[ModelCheckpointSpec, _Mapping]] = ..., status: _Optional[_Union[ModelCheckpointStatus, _Mapping]] = ..., other_fields: _Optional[_Mapping[str, _value_pb2.Value]] = ...) -> None: ...
+
+class ModelCheckpointSpec(_message.Message):
+    __slots__ = ("federated_job_ref", "round_ref", "model_ref", "algorithm", "metadata", "round", "digest", "registry", "other_fields")
+    class FederatedJobRef(_message.Message):
+        __slots__ = ("name", "other_fields")
+        class OtherFieldsEntry(_message.Message):
+            __slots__ = ("key", "value")
+            KEY_FIELD_NUMBER: _ClassVar[int]
+            VALUE_FIELD_NUMBER: _ClassVar[int]
+            key: str
+            value: _value_pb2.Value
+            def __init__(self, key: _Optional[str] = ..., value: _Optional[_Union[_value_pb2.Value, _Mapping]] = ...) -> None: ...
+        NAME_FIELD_NUMBER: _ClassVar[int]
+        OTHER_FIELDS_FIELD_NUMBER: _ClassVar[int]
+        name: str
+        other_fields: _containers.MessageMap[str, _value_pb2.Value]
+        def __init__(self, name: _Optional[str] = ..., other_fields: _Optional[_Mapping[str, _value_pb2.Value]] = ...) -> None: ...
+    class RoundRef(_message.Message):
+        __slots__ = ("name", "other_fields")
+        class OtherFieldsEntry(_message.Message):
+            __slots__ = ("key", "value")
+            KEY_FIELD_NUMBER: _ClassVar[int]
+            VALUE_FIELD_NUMBER: _ClassVar[int]
+            key: str
+            value: _value_pb2.Value
+            def __init__(self, key: _Optional[str] = ..., value: _Optional[_Union[_value_pb2.Value, _Mapping]] = ...) -> None: ...
+        NAME_FIELD_NUMBER: _ClassVar[int]
+        OTHER_FIELDS_FIELD_NUMBER: _ClassVar[int]
+        name: str
+        other_fields: _containers.MessageMap[str, _value_pb2.Value]
+        def __init__(self, name: _Optional[str] = ..., other_fields: _Optional[_Mapping[str, _value_pb2.Value]] = ...) -> None: ...
+    class Metadata(_message.Message):
+        __slots__ = ("total_samples", "num_participants", "metrics", "other_fields")
+        class OtherFieldsEntry(_message.Message):
+            __slots__ = ("key", "value")
+            KEY_FIELD_NUMBER: _ClassVar[int]
+            VALUE_FIELD_NUMBER: _ClassVar[int]
+            key: str
+            value: _value_pb2.Value
+            def __init__(self, key: _Optional[str] = ..., value: _Optional[_Union[_value_pb2.Value, _Mapping]] = ...) -> None: ...
+        TOTAL_SAMPLES_FIELD_NUMBER: _ClassVar[int]
+        NUM_PARTICIPANTS_FIELD_NUMBER: _ClassVar[int]
+        METRICS_FIELD_NUMBER: _ClassVar[int]
+        OTHER_FIELDS_FIELD_NUMBER: _ClassVar[int]
+        total_samples: int
+        num_participants: int
+        metrics: _value_pb2.Value
+        other_fields: _containers.MessageMap[str, _value_pb2.Value]
+        def __init__(self, total_samples: _Optional[int] = ..., num_participants: _Optional[int] = ..., metrics: _Optional[_Union[_value_pb2.Value, _Mapping]] = ..., other_fields: _Optional[_Mapping[str, _value_pb2.Value]] = ...) -> None: ...
+    class Registry(_message.Message):
+        __slots__ = ("repository", "secret_ref", "other_fields")
+        class SecretRef(_message.Message):
+            __slots__ = ("name", "other_fields")
+            class OtherFieldsEntry(_message.Message):
+                __slots__ = ("key", "value")
+                KEY_FIELD_NUMBER: _ClassVar[int]
+                VALUE_FIELD_NUMBER: _ClassVar[int]
+                key: str
+                value: _value_pb2.Value
+                def __init__(self, key: _Optional[str] = ..., value: _Optional[_Union[_value_pb2.Value, _Mapping]] = ...) -> None: ...
+            NAME_FIELD_NUMBER: _ClassVar[int]
+            OTHER_FIELDS_FIELD_NUMBER: _ClassVar[int]
+            name: str
+            other_fields: _containers.MessageMap[str, _value_pb2.Value]
+            def __init__(self, name: _Optional[str] = ..., other_fields: _Optional[_Mapping[str, _value_pb2.Value]] = ...) -> None: ...
+        class OtherFieldsEntry(_message.Message):
+            __slots__ = ("key", "value")
+            KEY_FIELD_NUMBER: _ClassVar[int]
+            VALUE_FIELD_NUMBER: _ClassVar[int]
+            key: str
+            value: _value_pb2.Value
+            def __init__(self, key: _Optional[str] = ..., value: _Optional[_Union[_value_pb2.Value, _Mapping]] = ...) -> None: ...
+        REPOSITORY_FIELD_NUMBER: _ClassVar[int]
+        SECRET_REF_FIELD_NUMBER: _ClassVar[int]
+        OTHER_FIELDS_FIELD_NUMBER: _ClassVar[int]
+        repository: str
+        secret_ref: ModelCheckpointSpec.Registry.SecretRef
+        other_fields: _containers.MessageMap[str, _value_pb2.Value]
+        def __init__(self, repository: _Optional[str] = ..., secret_ref: _Optional[_Union[ModelCheckpointSpec.Registry.SecretRef, _Mapping]] = ..., other_fields: _Optional[_Mapping[str, _value_pb2.Value]] = ...) -> None: ...
+    class OtherFieldsEntry(_message.Message):
+        __slots__ = ("key", "value")
+        KEY_FIELD_NUMBER: _ClassVar[int]
+        VALUE_FIELD_NUMBER: _ClassVar[int]
+        key: str
+        value: _value_pb2.Value
+        def __init__(self, key: _Optional[str] = ..., value: _Optional[_Union[_value_pb2.Value, _Mapping]] = ...) -> None: ...
+    FEDERATED_JOB_REF_FIELD_NUMBER: _ClassVar[int]
+    ROUND_REF_FIELD_NUMBER: _ClassVar[int]
+    MODEL_REF_FIELD_NUMBER: _ClassVar[int]
+    ALGORITHM_FIELD_NUMBER: _ClassVar[int]
+    METADATA_FIELD_NUMBER: _ClassVar[int]
+    ROUND_FIELD_NUMBER: _ClassVar[int]
+    DIGEST_FIELD_NUMBER: _ClassVar[int]
+    REGISTRY_FIELD_NUMBER: _ClassVar[int]
+    OTHER_FIELDS_FIELD_NUMBER: _ClassVar[int]
+    federated_job_ref: ModelCheckpointSpec.FederatedJobRef
+    round_ref: ModelCheckpointSpec.RoundRef
+    model_ref: str
+    algorithm: str
+    metadata: ModelCheckpointSpec.Metadata
+    round: int
+    digest: str
+    registry: ModelCheckpointSpec.Registry
+    other_fields: _containers.MessageMap[str, _value_pb2.Value]
+    def __init__(self, federated_job_ref: _Optional[_Union[ModelCheckpointSpec.FederatedJobRef, _Mapping]] = ..., round_ref: _Optional[_Union[ModelCheckpointSpec.RoundRef, _Mapping]] = ..., model_ref: _Optional[str] = ..., algorithm: _Optional[str] = ..., metadata: _Optional[_Union[ModelCheckpointSpec.Metadata, _Mapping]] = ..., round: _Optional[int] = ..., digest: _Optional[str] = ..., registry: _Optional[_Union[ModelCheckpointSpec.Registry, _Mapping]] = ..., other_fields: _Optional[_Mapping[str, _value_pb2.Value]] = ...) -> None: ...
+
+class ModelCheckpointStatus(_message.Message):
+    __slots__ = ("phase", "upload_time", "size_bytes", "digest", "message", "conditions", "observed_generation", "other_fields")
+    class Condition(_message.Message):
+        __slots__ = ("type", "status", "observed_generation", "last_transition_time", "reason", "message", "other_fields")
+        class OtherFieldsEntry(_message.Message):
+            __slots__ = ("key", "value")
+            KEY_FIELD_NUMBER: _ClassVar[int]
+            VALUE_FIELD_NUMBER: _ClassVar[int]
+            key: str
+            value: _value_pb2.Value
+            def __init__(self, key: _Optional[str] = ..., value: _Optional[_Union[_value_pb2.Value, _Mapping]] = ...) -> None: ...
+        TYPE_FIELD_NUMBER: _ClassVar[int]
+        STATUS_FIELD_NUMBER: _ClassVar[int]
+        OBSERVED_GENERATION_FIELD_NUMBER: _ClassVar[int]
+        LAST_TRANSITION_TIME_FIELD_NUMBER: _ClassVar[int]
+        REASON_FIELD_NUMBER: _ClassVar[int]
+        MESSAGE_FIELD_NUMBER: _ClassVar[int]
+        OTHER_FIELDS_FIELD_NUMBER: _ClassVar[int]
+        type: str
+        status: str
+        observed_generation: int
+        last_transition_time: str
+        reason: str
+        message: str
+        other_fields: _containers.MessageMap[str, _value_pb2.Value]
+        def __init__(self, type: _Optional[str] = ..., status: _Optional[str] = ..., observed_generation: _Optional[int] = ..., last_transition_time: _Optional[str] = ..., reason: _Optional[str] = ..., message: _Optional[str] = ..., other_fields: _Optional[_Mapping[str, _value_pb2.Value]] = ...) -> None: ...
+    class OtherFieldsEntry(_message.Message):
+        __slots__ = ("key", "value")
+        KEY_FIELD_NUMBER: _ClassVar[int]
+        VALUE_FIELD_NUMBER: _ClassVar[int]
+        key: str
+        value: _value_pb2.Value
+        def __init__(self, key: _Optional[str] = ..., value: _Optional[_Union[_value_pb2.Value, _Mapping]] = ...) -> None: ...
+    PHASE_FIELD_NUMBER: _ClassVar[int]
+    UPLOAD_TIME_FIELD_NUMBER: _ClassVar[int]
+    SIZE_BYTES_FIELD_NUMBER: _ClassVar[int]
+    DIGEST_FIELD_NUMBER: _ClassVar[int]
+    MESSAGE_FIELD_NUMBER: _ClassVar[int]
+    CONDITIONS_FIELD_NUMBER: _ClassVar[int]
+    OBSERVED_GENERATION_FIELD_NUMBER: _ClassVar[int]
+    OTHER_FIELDS_FIELD_NUMBER: _ClassVar[int]
+    phase: str
+    upload_time: str
+    size_bytes: int
+    digest: str
+    message: str
+    conditions: _containers.RepeatedCompositeFieldContainer[ModelCheckpointStatus.Condition]
+    observed_generation: int
+    other_fields: _containers.MessageMap[str, _value_pb2.Value]
+    def __init__(self, phase: _Optional[str] = ..., upload_time: _Optional[str] = ..., size_bytes: _Optional[int] = ..., digest: _Optional[str] = ..., message: _Optional[str] = ..., conditions: _Optional[_Iterable[_Union[ModelCheckpointStatus.Condition, _Mapping]]] = ..., observed_generation: _Optional[int] = ..., other_fields: _Optional[_Mapping[str, _value_pb2.Value]] = ...) -> None: ...
+
+class CreateModelCheckpointRequest(_message.Message):
+    __slots__ = ("namespace", "object", "idempotency_key", "dry_run")
+    NAMESPACE_FIELD_NUMBER: _ClassVar[int]
+    OBJECT_FIELD_NUMBER: _ClassVar[int]
+    IDEMPOTENCY_KEY_FIELD_NUMBER: _ClassVar[int]
+    DRY_RUN_FIELD_NUMBER: _ClassVar[int]
+    namespace: str
+    object: ModelCheckpoint
+    idempotency_key: str
+    dry_run: bool
+    def __init__(self, namespace: _Optional[str] = ..., object: _Optional[_Union[ModelCheckpoint, _Mapping]] = ..., idempotency_key: _Optional[str] = ..., dry_run: _Optional[bool] = ...) -> None: ...
+
+class CreateModelCheckpointResponse(_message.Message):
+    __slots__ = ("object", "etag", "already_created")
+    OBJECT_FIELD_NUMBER: _ClassVar[int]
+    ETAG_FIELD_NUMBER: _ClassVar[int]
+    ALREADY_CREATED_FIELD_NUMBER: _ClassVar[int]
+    object: ModelCheckpoint
+    etag: str
+    already_created: bool
+    def __init__(self, object: _Optional[_Union[ModelCheckpoint, _Mapping]] = ..., etag: _Optional[str] = ..., already_created: _Optional[bool] = ...) -> None: ...
+
+class GetModelCheckpointRequest(_message.Message):
+    __slots__ = ("namespace", "name")
+    NAMESPACE_FIELD_NUMBER: _ClassVar[int]
+    NAME_FIELD_NUMBER: _ClassVar[int]
+    namespace: str
+    name: str
+    def __init__(self, namespace: _Optional[str] = ..., name: _Optional[str] = ...) -> None: ...
+
+class GetModelCheckpointResponse(_message.Message):
+    __slots__ = ("object", "etag")
+    OBJECT_FIELD_NUMBER: _ClassVar[int]
+    ETAG_FIELD_NUMBER: _ClassVar[int]
+    object: ModelCheckpoint
+    etag: str
+    def __init__(self, object: _Optional[_Union[ModelCheckpoint, _Mapping]] = ..., etag: _Optional[str] = ...) -> None: ...
+
+class ListModelCheckpointsRequest(_message.Message):
+    __slots__ = ("namespace", "label_selector", "phases", "name", "since", "sort", "limit", "page_token")
+    NAMESPACE_FIELD_NUMBER: _ClassVar[int]
+    LABEL_SELECTOR_FIELD_NUMBER: _ClassVar[int]
+    PHASES_FIELD_NUMBER: _ClassVar[int]
+    NAME_FIELD_NUMBER: _ClassVar[int]
+    SINCE_FIELD_NUMBER: _ClassVar[int]
+    SORT_FIELD_NUMBER: _ClassVar[int]
+    LIMIT_FIELD_NUMBER: _ClassVar[int]
+    PAGE_TOKEN_FIELD_NUMBER: _ClassVar[int]
+    namespace: str
+    label_selector: str
+    phases: _containers.RepeatedScalarFieldContainer[str]
+    name: str
+    since: str
+    sort: str
+    limit: int
+    page_token: str
+    def __init__(self, namespace: _Optional[str] = ..., label_selector: _Optional[str] = ..., phases: _Optional[_Iterable[str]] = ..., name: _Optional[str] = ..., since: _Optional[str] = ..., sort: _Optional[str] = ..., limit: _Optional[int] = ..., page_token: _Optional[str] = ...) -> None: ...
+
+class ListModelCheckpointsResponse(_message.Message):
+    __slots__ = ("objects", "next_page_token", "total")
+    OBJECTS_FIELD_NUMBER: _ClassVar[int]
+    NEXT_PAGE_TOKEN_FIELD_NUMBER: _ClassVar[int]
+    TOTAL_FIELD_NUMBER: _ClassVar[int]
+    objects: _containers.RepeatedCompositeFieldContainer[ModelCheckpoint]
+    next_page_token: str
+    total: int
+    def __init__(self, objects: _Optional[_Iterable[_Union[ModelCheckpoint, _Mapping]]] = ..., next_page_token: _Optional[str] = ..., total: _Optional[int] = ...) -> None: ...
+
+class ReplaceModelCheckpointRequest(_message.Message):
+    __slots__ = ("namespace", "name", "object", "if_match")
+    NAMESPACE_FIELD_NUMBER: _ClassVar[int]
+    NAME_FIELD_NUMBER: _ClassVar[int]
+    OBJECT_FIELD_NUMBER: _ClassVar[int]
+    IF_MATCH_FIELD_NUMBER: _ClassVar[int]
+    namespace: str
+    name: str
+    object: ModelCheckpoint
+    if_match: str
+    def __init__(self, namespace: _Optional[str] = ..., name: _Optional[str] = ..., object: _Optional[_Union[ModelCheckpoint, _Mapping]] = ..., if_match: _Optional[str] = ...) -> None: ...
+
+class ReplaceModelCheckpointResponse(_message.Message):
+    __slots__ = ("object", "etag")
+    OBJECT_FIELD_NUMBER: _ClassVar[int]
+    ETAG_FIELD_NUMBER: _ClassVar[int]
+    object: ModelCheckpoint
+    etag: str
+    def __init__(self, object: _Optional[_Union[ModelCheckpoint, _Mapping]] = ..., etag: _Optional[str] = ...) -> None: ...
+
+class DeleteModelCheckpointRequest(_message.Message):
+    __slots__ = ("namespace", "name", "if_match", "propagation")
+    NAMESPACE_FIELD_NUMBER: _ClassVar[int]
+    NAME_FIELD_NUMBER: _ClassVar[int]
+    IF_MATCH_FIELD_NUMBER: _ClassVar[int]
+    PROPAGATION_FIELD_NUMBER: _ClassVar[int]
+    namespace: str
+    name: str
+    if_match: str
+    propagation: _jobs_pb2.DeletePropagation
+    def __init__(self, namespace: _Optional[str] = ..., name: _Optional[str] = ..., if_match: _Optional[str] = ..., propagation: _Optional[_Union[_jobs_pb2.DeletePropagation, str]] = ...) -> None: ...
+
+class DeleteModelCheckpointResponse(_message.Message):
+    __slots__ = ("object",)
+    OBJECT_FIELD_NUMBER: _ClassVar[int]
+    object: ModelCheckpoint
+    def __init__(self, object: _Optional[_Union[ModelCheckpoint, _Mapping]] = ...) -> None: ...
+
+class GetModelCheckpointStatusRequest(_message.Message):
+    __slots__ = ("namespace", "name")
+    NAMESPACE_FIELD_NUMBER: _ClassVar[int]
+    NAME_FIELD_NUMBER: _ClassVar[int]
+    namespace: str
+    name: str
+    def __init__(self, namespace: _Optional[str] = ..., name: _Optional[str] = ...) -> None: ...
+
+class GetModelCheckpointStatusResponse(_message.Message):
+    __slots__ = ("status",)
+    STATUS_FIELD_NUMBER: _ClassVar[int]
+    status: _status_pb2.JobStatus
+    def __init__(self, status: _Optional[_Union[_status_pb2.JobStatus, _Mapping]] = ...) -> None: ...
+
+class ExplainModelCheckpointRequest(_message.Message):
+    __slots__ = ("namespace", "name")
+    NAMESPACE_FIELD_NUMBER: _ClassVar[int]
+    NAME_FIELD_NUMBER: _ClassVar[int]
+    namespace: str
+    name: str
+    def __init__(self, namespace: _Optional[str] = ..., name: _Optional[str] = ...) -> None: ...
+
+class ExplainModelCheckpointResponse(_message.Message):
+    __slots__ = ("explanation",)
+    EXPLANATION_FIELD_NUMBER: _ClassVar[int]
+    explanation: _status_pb2.Explanation
+    def __init__(self, explanation: _Optional[_Union[_status_pb2.Explanation, _Mapping]] = ...) -> None: ...
+
+class ListModelCheckpointEventsRequest(_message.Message):
+    __slots__ = ("namespace", "name")
+    NAMESPACE_FIELD_NUMBER: _ClassVar[int]
+    NAME_FIELD_NUMBER: _ClassVar[int]
+    namespace: str
+    name: str
+    def __init__(self, namespace: _Optional[str] = ..., name: _Optional[str] = ...) -> None: ...
+
+class ListModelCheckpointEventsResponse(_message.Message):
+    __slots__ = ("events",)
+    EVENTS_FIELD_NUMBER: _ClassVar[int]
+    events: _containers.RepeatedCompositeFieldContainer[_objects_pb2.Object]
+    def __init__(self, events: _Optional[_Iterable[_Union[_objects_pb2.Object, _Mapping]]] = ...) -> None: ...
+
+class WatchModelCheckpointStatusRequest(_message.Message):
+    __slots__ = ("namespace", "name", "label_selector", "since")
+    NAMESPACE_FIELD_NUMBER: _ClassVar[int]
+    NAME_FIELD_NUMBER: _ClassVar[int]
+    LABEL_SELECTOR_FIELD_NUMBER: _ClassVar[int]
+    SINCE_FIELD_NUMBER: _ClassVar[int]
+    namespace: str
+    name: str
+    label_selector: str
+    since: str
+    def __init__(self, namespace: _Optional[str] = ..., name: _Optional[str] = ..., label_selector: _Optional[str] = ..., since: _Optional[str] = ...) -> None: ...
+
+class WatchModelCheckpointStatusResponse(_message.Message):
+    __slots__ = ("type", "phase", "object")
+    TYPE_FIELD_NUMBER: _ClassVar[int]
+    PHASE_FIELD_NUMBER: _ClassVar[int]
+    OBJECT_FIELD_NUMBER: _ClassVar[int]
+    type: _jobs_pb2.ChangeType
+    phase: str
+    object: ModelCheckpoint
+    def __init__(self, type: _Optional[_Union[_jobs_pb2.ChangeType, str]] = ..., phase: _Optional[str] = ..., object: _Optional[_Union[ModelCheckpoint, _Mapping]] = ...) -> None: ...
