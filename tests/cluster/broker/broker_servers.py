@@ -18,7 +18,7 @@ from tests.backends.base import free_port
 CACHE = Path(os.environ.get("CORRAL_CACHE", Path.home() / ".cache/corral"))
 JARS = CACHE / "kafka" / "4.3.1" / "libs"
 PATIENCE = 60.0
-USER, PASSWORD = "alice", "wonder=land,42"
+USER, PASSWORD = "alice", "wonder-land-42"
 
 
 class Server:

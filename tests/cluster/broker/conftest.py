@@ -12,8 +12,15 @@ from typing import Any
 import pytest
 from confluent_kafka import Consumer, Message, Producer
 from confluent_kafka.admin import AdminClient, NewTopic
+from kio.schema.list_offsets.v4.request import (
+    ListOffsetsPartition,
+    ListOffsetsRequest,
+    ListOffsetsTopic,
+)
 
 from tests.cluster.broker.broker_servers import ApacheKafka, OwnBroker, Server
+from tests.cluster.broker.broker_wire import Wire
+from tests.cluster.objects import eventually
 
 REAL = os.environ.get("CORRAL_BACKEND", "embedded") == "real"
 Kind = ApacheKafka if REAL else OwnBroker
@@ -51,8 +58,21 @@ def admin(kafka: Server) -> AdminClient:
     return AdminClient(kafka.client)
 
 
+def led(server: Server, topic: str, partitions: int) -> bool:
+    """Whether all partitions can be asked; that of a new topic may take a moment."""
+    rows = tuple(ListOffsetsPartition(partition_index=n, timestamp=-1) for n in range(partitions))
+    request = ListOffsetsRequest(
+        replica_id=-1,
+        isolation_level=0,
+        topics=(ListOffsetsTopic(name=topic, partitions=rows),),
+    )
+    with Wire(server.port) as wire:
+        found = wire.ask(request).topics[0].partitions
+    return all(row.error_code.name == "none" for row in found)
+
+
 @pytest.fixture
-def new_topic(admin: AdminClient) -> Iterator[Callable[..., str]]:
+def new_topic(kafka: Server, admin: AdminClient) -> Iterator[Callable[..., str]]:
     """Makes topics, and removes them after the case."""
     made: list[str] = []
 
@@ -62,6 +82,7 @@ def new_topic(admin: AdminClient) -> Iterator[Callable[..., str]]:
         topic = NewTopic(name, partitions, 1, config=settings)
         admin.create_topics([topic])[name].result(30)
         made.append(name)
+        eventually(lambda: led(kafka, name, partitions))
         return name
 
     yield make

@@ -26,7 +26,6 @@ Part = bytes | FileSlice
 
 _HEAD: Final = Struct(">hhih")
 _SIZE: Final = Struct(">i")
-_API_VERSIONS: Final = 18
 
 
 class Malformed(Exception):
@@ -104,8 +103,9 @@ def write(key: int, version: int, correlation: int, answer: Mapping[str, Any]) -
     stream = _Parts()
     write_header(stream, header_kind(correlation_id=correlation))
     write_payload(stream, _shaped(kind, answer))
-    parts = stream.done()
-    return [_SIZE.pack(sum(map(len, parts))), *parts]
+    first, *rest = stream.done()
+    size = _SIZE.pack(len(first) + sum(map(len, rest)))
+    return [size + cast(bytes, first), *rest]
 
 
 @cache
