@@ -1,0 +1,289 @@
+"""The messages of federated learning over Kafka, as they are on the wire.
+
+Control messages are JSON objects. Readers take what others have always sent (texts where there
+should be objects, absent fields, unknown ones) and refuse what cannot be meant, with a reason.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from corral.inpod.kafkaml.ranges import Range, parse_ranges, ranges_text
+
+__all__ = [
+    "ClientControl",
+    "DataControl",
+    "MessageError",
+    "ModelAnnouncement",
+    "ModelControl",
+    "client_key",
+    "client_of_key",
+]
+
+LARGEST: Final = 50_000_000
+"""Bytes of a control message that is read at all."""
+
+
+class MessageError(ValueError):
+    """A message that cannot be meant; one line that says why."""
+
+
+def _object(data: bytes | None, what: str) -> dict[str, Any]:
+    if not data:
+        raise MessageError(f"{what}: it is empty")
+    if len(data) > LARGEST:
+        raise MessageError(f"{what}: it is larger than {LARGEST} bytes")
+    try:
+        value = json.loads(data)
+    except (ValueError, RecursionError) as error:
+        raise MessageError(f"{what}: it is no JSON: {error}") from error
+    if not isinstance(value, dict):
+        raise MessageError(f"{what}: it is no JSON object")
+    return value
+
+
+def _nested(value: Any, what: str) -> dict[str, Any]:
+    """An object, or the text of one: both have been sent."""
+    if value in (None, ""):
+        return {}
+    if isinstance(value, str):
+        return _object(value.encode(), what)
+    if isinstance(value, dict):
+        return value
+    raise MessageError(f"{what}: it is no JSON object")
+
+
+def _ranges(value: Any, what: str) -> list[Range]:
+    if not isinstance(value, str):
+        raise MessageError(f"{what}: `topic` is no text")
+    try:
+        return parse_ranges(value)
+    except ValueError as error:
+        raise MessageError(f"{what}: {error}") from error
+
+
+def _whole(said: Mapping[str, Any], key: str, what: str) -> int:
+    value = said.get(key)
+    if isinstance(value, bool) or not isinstance(value, int):
+        raise MessageError(f"{what}: `{key}` is no whole number")
+    return value
+
+
+# --- the server to the clients -------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class ModelControl:
+    """A version of the model: where its weights are, what it is, how to train it."""
+
+    weights: list[Range]
+    version: int
+    training_settings: Mapping[str, Any]
+    architecture: str
+    compile_args: Mapping[str, Any]
+    framework: str = "tf"
+
+    def encode(self) -> bytes:
+        return json.dumps(
+            {
+                "topic": ranges_text(self.weights),
+                "version": self.version,
+                "training_settings": dict(self.training_settings),
+                "model_architecture": self.architecture,
+                "model_compile_args": dict(self.compile_args),
+                "framework": self.framework,
+            }
+        ).encode()
+
+    @classmethod
+    def decode(cls, data: bytes | None) -> ModelControl:
+        what = "model control"
+        said = _object(data, what)
+        architecture = said.get("model_architecture")
+        if isinstance(architecture, dict):
+            architecture = json.dumps(architecture)
+        return cls(
+            _ranges(said.get("topic"), what),
+            _whole(said, "version", what),
+            _nested(said.get("training_settings"), what),
+            architecture if isinstance(architecture, str) else "",
+            _nested(said.get("model_compile_args"), what),
+            str(said.get("framework") or "tf"),
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class ModelAnnouncement:
+    """A model that looks for data."""
+
+    input_shape: str
+    output_shape: str
+    federated_string_id: str
+    data_restriction: Mapping[str, Any] = field(default_factory=dict)
+    min_data: int = 0
+    framework: str = "tf"
+    distributed: bool = False
+    incremental: bool = False
+
+    def encode(self) -> bytes:
+        return json.dumps(
+            {
+                "model_format": {
+                    "input_shape": self.input_shape,
+                    "output_shape": self.output_shape,
+                },
+                "federated_params": {
+                    "federated_string_id": self.federated_string_id,
+                    # a text, as it has always been
+                    "data_restriction": json.dumps(dict(self.data_restriction)),
+                    "min_data": self.min_data,
+                },
+                "framework": self.framework,
+                "distributed": self.distributed,
+                "incremental": self.incremental,
+            }
+        ).encode()
+
+    @classmethod
+    def decode(cls, data: bytes | None) -> ModelAnnouncement:
+        what = "model announcement"
+        said = _object(data, what)
+        format_ = _nested(said.get("model_format"), what)
+        params = _nested(said.get("federated_params"), what)
+        return cls(
+            str(format_.get("input_shape") or ""),
+            str(format_.get("output_shape") or ""),
+            str(params.get("federated_string_id") or ""),
+            _nested(params.get("data_restriction"), what),
+            _whole(params, "min_data", what),
+            str(said.get("framework") or "tf"),
+            bool(said.get("distributed")),
+            bool(said.get("incremental")),
+        )
+
+
+# --- the clients to the server -------------------------------------------------------------------
+
+
+def client_key(federated_id: str, client: str) -> bytes:
+    return f"FED-MODEL-{federated_id}-CLIENT-{client}".encode()
+
+
+def client_of_key(federated_id: str, key: bytes | None) -> str:
+    """Who sent a client control message. Raises MessageError."""
+    before = f"FED-MODEL-{federated_id}-CLIENT-"
+    text = (key or b"").decode(errors="replace")
+    if not text.startswith(before) or len(text) == len(before):
+        raise MessageError(f"client control: its key {text[:200]!r} names no client")
+    return text.removeprefix(before)
+
+
+@dataclass(frozen=True, slots=True)
+class ClientControl:
+    """A client's update: where its weights are, and what it was made of."""
+
+    weights: list[Range]
+    version: int
+    """One more than what it began from; -1 in the last round."""
+    num_data: int
+    metrics: Mapping[str, Any] = field(default_factory=dict)
+
+    def encode(self) -> bytes:
+        return json.dumps(
+            {
+                "topic": ranges_text(self.weights),
+                "version": self.version,
+                "metrics": dict(self.metrics),
+                "num_data": self.num_data,
+            }
+        ).encode()
+
+    @classmethod
+    def decode(cls, data: bytes | None) -> ClientControl:
+        what = "client control"
+        said = _object(data, what)
+        number = _whole(said, "num_data", what)
+        if number < 1:
+            raise MessageError(f"{what}: `num_data` is {number}: an update of nothing")
+        return cls(
+            _ranges(said.get("topic"), what),
+            _whole(said, "version", what),
+            number,
+            _nested(said.get("metrics"), what),
+        )
+
+
+# --- data ----------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class DataControl:
+    """Data that is there to be trained on."""
+
+    topic: str
+    """Ranges; the plain name of a topic where it goes on (`incremental`)."""
+    input_format: str
+    input_config: Mapping[str, Any]
+    total_msg: int | None
+    validation_rate: float = 0.0
+    test_rate: float = 0.0
+    unsupervised_topic: str | None = None
+    description: str = ""
+    dataset_restrictions: Mapping[str, Any] = field(default_factory=dict)
+    incremental: bool = False
+    federated_string_id: str = ""
+    client_id: str = ""
+
+    def encode(self) -> bytes:
+        said: dict[str, Any] = {
+            "topic": self.topic,
+            "unsupervised_topic": self.unsupervised_topic,
+            "input_format": self.input_format,
+            "description": self.description,
+            "dataset_restrictions": json.dumps(dict(self.dataset_restrictions)),
+            "input_config": dict(self.input_config),
+            "validation_rate": self.validation_rate,
+            "test_rate": self.test_rate,
+            "total_msg": self.total_msg,
+            "incremental": self.incremental,
+        }
+        if self.federated_string_id:
+            said["federated_string_id"] = self.federated_string_id
+        if self.client_id:
+            said["client_id"] = self.client_id
+        return json.dumps(said).encode()
+
+    @classmethod
+    def decode(cls, data: bytes | None) -> DataControl:
+        what = "data control"
+        said = _object(data, what)
+        topic = said.get("topic")
+        incremental = bool(said.get("incremental"))
+        if not isinstance(topic, str) or not topic:
+            raise MessageError(f"{what}: `topic` is no text")
+        if not incremental:
+            _ranges(topic, what)
+        return cls(
+            topic,
+            str(said.get("input_format") or "RAW"),
+            _nested(said.get("input_config"), what),
+            None if said.get("total_msg") is None else _whole(said, "total_msg", what),
+            _share(said, "validation_rate", what),
+            _share(said, "test_rate", what),
+            said.get("unsupervised_topic") or None,
+            str(said.get("description") or ""),
+            _nested(said.get("dataset_restrictions"), what),
+            incremental,
+            str(said.get("federated_string_id") or ""),
+            str(said.get("client_id") or ""),
+        )
+
+
+def _share(said: Mapping[str, Any], key: str, what: str) -> float:
+    value = said.get(key) or 0.0
+    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value < 1:
+        raise MessageError(f"{what}: `{key}` is no share of 0 to 1")
+    return float(value)

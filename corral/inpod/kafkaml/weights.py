@@ -1,0 +1,209 @@
+"""Weights as messages: one array after the other in one partition, each in the `.npy` format.
+
+The key is the array's place: one byte up to 255, four bytes (big endian) beyond. Headers say how it
+is encoded, and where an array is more than one message which part this is. Nothing is unpickled,
+but for deployments that ask for it (`legacy`), and then nothing but arrays.
+"""
+
+from __future__ import annotations
+
+import io
+import pickle
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+__all__ = ["Part", "WeightsError", "WeightsReader", "parts_of", "read_weights"]
+
+Array = NDArray[Any]
+ENCODING: Final = "encoding"
+CHUNK: Final = "chunk"
+_NPY: Final = b"npy"
+_MAGIC: Final = b"\x93NUMPY"
+_PICKLE: Final = b"\x80"
+MAX_ARRAYS: Final = 100_000
+
+
+class WeightsError(ValueError):
+    """Messages that are no weights; one line that says why."""
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """One message."""
+
+    key: bytes
+    value: bytes | memoryview
+    headers: tuple[tuple[str, bytes], ...]
+
+
+def parts_of(weights: Sequence[Array], *, limit: int) -> Iterator[Part]:
+    """The messages of a model; none is larger than ``limit`` bytes."""
+    for place, array in enumerate(weights):
+        data = _encoded(array)
+        key = bytes([place]) if place < 256 else place.to_bytes(4, "big")
+        count = max(-(-len(data) // limit), 1)
+        for number in range(count):
+            headers = [(ENCODING, _NPY)]
+            if count > 1:
+                headers.append((CHUNK, f"{number}/{count}".encode()))
+            yield Part(key, data[number * limit : (number + 1) * limit], tuple(headers))
+
+
+def _encoded(array: Array) -> memoryview:
+    out = io.BytesIO()
+    np.lib.format.write_array(out, np.asarray(array, order="C"), allow_pickle=False)
+    return out.getbuffer()
+
+
+class WeightsReader:
+    """Takes messages one by one, gives arrays as soon as they are whole.
+
+    The parts of an array come one after the other; the arrays may come in any order. Raises
+    WeightsError.
+    """
+
+    def __init__(
+        self, *, limit: int, legacy: bool = False, take: Callable[[int, Array], None]
+    ) -> None:
+        """``limit``: bytes of all arrays together; ``take`` is told each, with its place."""
+        self._left = limit
+        self._legacy = legacy
+        self._take = take
+        self._place = -1
+        self._parts: list[bytes] = []
+        self._wanted = 0
+        self.seen: set[int] = set()
+
+    def add(
+        self, key: bytes | None, value: bytes | None, headers: Iterable[tuple[str, bytes]]
+    ) -> None:
+        place = _place(key)
+        if not value:
+            raise WeightsError(f"array {place} has no bytes")
+        self._left -= len(value)
+        if self._left < 0:
+            raise WeightsError("the weights are larger than the model")
+        said = dict(headers or ())
+        number, count = _chunk(said.get(CHUNK))
+        if number != len(self._parts) or (number and (place, count) != (self._place, self._wanted)):
+            raise WeightsError(f"array {place}: part {number} of {count} is out of its order")
+        self._place, self._wanted = place, count
+        self._parts.append(value)
+        if number + 1 < count:
+            return
+        whole = self._parts[0] if count == 1 else b"".join(self._parts)
+        self._parts = []
+        if place in self.seen:
+            raise WeightsError(f"array {place} comes twice")
+        self.seen.add(place)
+        self._take(place, self._decode(place, whole, said.get(ENCODING, b"")))
+
+    def finish(self, count: int) -> None:
+        """Raises WeightsError where one of so many arrays is missing."""
+        if self._parts:
+            raise WeightsError(f"array {self._place} is not whole")
+        missing = sorted(set(range(count)) - self.seen)
+        if missing or len(self.seen) != count:
+            raise WeightsError(f"there are {len(self.seen)} arrays, not {count}")
+
+    def _decode(self, place: int, data: bytes, encoding: bytes) -> Array:
+        if data.startswith(_MAGIC) and encoding in (b"", _NPY):
+            return _from_npy(place, data)
+        if data.startswith(_PICKLE) or encoding == b"pickle":
+            if not self._legacy:
+                raise WeightsError(
+                    f"array {place} is pickled, which can run code and is refused: send .npy, "
+                    "or set legacyWeights on the deployment for arrays of trusted clients"
+                )
+            return _from_pickle(place, data)
+        raise WeightsError(f"array {place} is neither .npy nor anything that is known")
+
+
+def read_weights(
+    messages: Iterable[tuple[bytes | None, bytes | None, Iterable[tuple[str, bytes]]]],
+    *,
+    limit: int,
+    legacy: bool = False,
+) -> list[Array]:
+    """All arrays in their order. Raises WeightsError."""
+    found: dict[int, Array] = {}
+    reader = WeightsReader(limit=limit, legacy=legacy, take=found.__setitem__)
+    for key, value, headers in messages:
+        reader.add(key, value, headers)
+    reader.finish(len(found))
+    return [found[place] for place in range(len(found))]
+
+
+def _place(key: bytes | None) -> int:
+    if key is None or len(key) not in (1, 4):
+        raise WeightsError("a message of weights has no place: its key is not one or four bytes")
+    place = int.from_bytes(key, "big")
+    if place >= MAX_ARRAYS:
+        raise WeightsError(f"a model has at most {MAX_ARRAYS} arrays")
+    return place
+
+
+def _chunk(said: bytes | None) -> tuple[int, int]:
+    if said is None:
+        return 0, 1
+    number, _, count = said.decode(errors="replace").partition("/")
+    if not (number.isdecimal() and count.isdecimal()) or int(number) >= int(count):
+        raise WeightsError(f"{said[:50]!r} is no part of an array")
+    return int(number), int(count)
+
+
+def _from_npy(place: int, data: bytes) -> Array:
+    file = io.BytesIO(data)
+    try:
+        version = np.lib.format.read_magic(file)
+        read = (
+            np.lib.format.read_array_header_1_0
+            if version == (1, 0)
+            else np.lib.format.read_array_header_2_0
+        )
+        shape, fortran, dtype = read(file)
+        if dtype.hasobject:
+            raise ValueError("it holds objects")
+        body = memoryview(data)[file.tell() :]
+        if int(np.prod(shape, dtype=np.int64)) * dtype.itemsize != len(body):
+            raise ValueError("its length is not that of its shape")
+        array = np.frombuffer(body, dtype)
+        return array.reshape(shape[::-1]).T if fortran else array.reshape(shape)
+    except (ValueError, TypeError, EOFError, SyntaxError) as error:
+        raise WeightsError(f"array {place} is no .npy: {error}") from error
+
+
+class _ArraysOnly(pickle.Unpickler):
+    """Knows what makes an array, and nothing else."""
+
+    _KNOWN: Final = {
+        ("numpy.core.multiarray", "_reconstruct"),
+        ("numpy._core.multiarray", "_reconstruct"),
+        ("numpy", "ndarray"),
+        ("numpy", "dtype"),
+        ("_codecs", "encode"),
+        ("numpy.core.numeric", "_frombuffer"),
+        ("numpy._core.numeric", "_frombuffer"),
+    }
+
+    def find_class(self, module: str, name: str) -> Any:
+        if (module, name) in self._KNOWN:
+            return super().find_class(module, name)
+        raise pickle.UnpicklingError(f"it names {module}.{name}, which is no part of an array")
+
+    def persistent_load(self, pid: Any) -> Any:
+        raise pickle.UnpicklingError("it refers to something outside")
+
+
+def _from_pickle(place: int, data: bytes) -> Array:
+    try:
+        array = _ArraysOnly(io.BytesIO(data)).load()
+    except Exception as error:
+        raise WeightsError(f"array {place} is no pickled array: {error}") from error
+    if not isinstance(array, np.ndarray) or array.dtype.hasobject:
+        raise WeightsError(f"array {place} is no pickled array")
+    return array
