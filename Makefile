@@ -44,6 +44,7 @@ soak: install
 # The same cases against kube-apiserver, etcd and kube-controller-manager, and the comparisons.
 test-real: install wasm
 	tests/real/build.sh
+	tests/real/kafka.sh
 	CORRAL_BACKEND=real $(BIN)/python -m pytest $(PARALLEL) -m "not soak" tests/cluster
 
 bench: install
@@ -53,6 +54,7 @@ bench: install
 	$(BIN)/python bench/checkpoint.py
 	$(BIN)/python bench/trainingjob.py
 	$(BIN)/python bench/mpijob.py
+	tests/real/kafka.sh && $(BIN)/python bench/broker.py
 	$(BIN)/python bench/aggregate.py
 
 clean:
