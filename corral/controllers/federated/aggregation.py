@@ -8,7 +8,6 @@ aggregated. Nothing here is remembered: who is killed begins again, and gets the
 from __future__ import annotations
 
 import asyncio
-import tempfile
 import time
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import aclosing
@@ -27,6 +26,7 @@ from corral.controllers.federated.models import (
     stored_model,
 )
 from corral.controllers.federated.rounds.state import Rejection
+from corral.controllers.federated.spool import Spool
 from corral.controllers.federated.view import RoundView
 from corral.oci import (
     DigestMismatch,
@@ -114,6 +114,7 @@ class Aggregator:
         self._places = places
         self._settings = settings
         self._room = asyncio.Semaphore(settings.aggregations)
+        self._spool = Spool(settings.spool)
 
     async def aggregate(self, plan: Plan) -> Outcome:
         """The model of a round.
@@ -124,12 +125,7 @@ class Aggregator:
         """
         async with self._room:
             started = time.monotonic()
-            folder = await asyncio.to_thread(
-                tempfile.TemporaryDirectory,
-                prefix="corral-round-",
-                dir=self._settings.spool,
-                ignore_cleanup_errors=True,
-            )
+            folder = await asyncio.to_thread(self._spool.folder)
             try:
                 view = plan.view
                 async with await self._places.open(view.namespace, view.secret) as artifacts:

@@ -141,8 +141,10 @@ class Folding:
         self._folder = folder
         self._expected = expected
         self._files: list[mmap.mmap] = []
-        self._base = self._read(base_format, base) if base is not None else None
-        self._state = self._read(STATE_FORMAT, state) if state is not None else None
+        # What was joined cannot be averaged with: it says nothing about what comes next.
+        known = codec(base_format) is not None and not isinstance(self._strategy, Concat)
+        self._base = self._read(base_format, base) if base is not None and known else None
+        self._state = self._read(STATE_FORMAT, state) if state is not None and known else None
         self._layout = self._base.layout if self._base is not None else layout
         self._decided = self._layout is not None
         self._seen: Counter[Layout] = Counter()
@@ -164,8 +166,13 @@ class Folding:
         except UpdateRejected as error:
             return error.reason
         if not self._format:
-            self._format = share.format or "json-f64"
+            self._format = self._named(share.format)
         return ""
+
+    def _named(self, format_: str) -> str:
+        """The format of the result: that of the updates, unless joining them makes another."""
+        joined = isinstance(self._strategy, Concat) and codec(format_) is not None
+        return "concat" if joined else format_ or "json-f64"
 
     def _add(self, share: Share) -> None:
         opaque = self._is_opaque(share)

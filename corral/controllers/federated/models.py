@@ -113,7 +113,37 @@ class Places:
                 "there is no registry for models: set spec.registry.repository, or run the "
                 "operator with --registry"
             )
+        if own:
+            self._check_own(own, namespace)
         return Reference.parse(f"{base.rstrip('/')}/{namespace}/{job}/{what}")
+
+    def _check_own(self, own: str, namespace: str) -> None:
+        """In a registry where the operator is known, a job has its own namespace and no other."""
+        named = Reference.parse(f"{own.rstrip('/')}/{namespace}")
+        if not self.knows(named.registry) or own.rstrip("/") == self._settings.registry.rstrip("/"):
+            return
+        if named.repository.partition("/")[0] != namespace:
+            raise InvalidReference(
+                f"spec.registry.repository {own} is not of this namespace: in {named.registry} it "
+                f"must begin with oci://{named.registry}/{namespace}"
+            )
+
+    def knows(self, registry: str) -> bool:
+        """Whether the operator is somebody in a registry: it reads and writes there as itself."""
+        home = self._home()
+        known = home is not None and registry == home.registry
+        return known or registry in self._settings.registries
+
+    def within(self, reference: Reference) -> str:
+        """The repository of a reference, below the operator's own place where it is there."""
+        home = self._home()
+        if home is None or home.registry != reference.registry:
+            return reference.repository
+        return reference.repository.removeprefix(home.repository.removesuffix("any"))
+
+    def _home(self) -> Reference | None:
+        base = self._settings.registry.rstrip("/")
+        return Reference.parse(f"{base}/any") if base else None
 
     def update(self, text: str, *, own: str, namespace: str) -> Reference:
         """The artifact of an update, if it is one that is read for this namespace.

@@ -58,13 +58,14 @@ class Reconciler:
         self._settings = settings
         self._uids: dict[str, str] = {}
         client = manager.client
-        aggregator = Aggregator(Places(client, settings), settings)
+        places = Places(client, settings)
+        aggregator = Aggregator(places, settings)
         writer = ChildWriter(
             client, field_manager=settings.field_manager, consistency=self.caches.written
         )
         self._controller = RoundController(
             caches=self.caches,
-            starter=Starter(client, self.caches, writer, aggregator, settings),
+            starter=Starter(client, self.caches, writer, aggregator, places),
             closer=Closer(client, self.caches, writer, aggregator, settings),
             statuses=StatusController(
                 client, TRAININGROUNDS, self.caches.written, field_manager=settings.field_manager

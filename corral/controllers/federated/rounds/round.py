@@ -25,7 +25,7 @@ from corral.controllers.federated.view import RoundView, phase_of, round_view, s
 from corral.controllers.podstates import moment
 from corral.controllers.statuses import StatusController
 from corral.kube.types import Obj
-from corral.oci import RegistryError
+from corral.oci import InvalidReference, RegistryError
 from corral.runtime import EventRecorder, Result, find_condition, is_condition_true, uid_of
 
 __all__ = ["RoundController"]
@@ -145,7 +145,7 @@ class RoundController:
         found = self.closer.collect(round_, view, status)
         try:
             outcome = await self.closer.aggregate(round_, view, status, found=found, job=job)
-        except NoRegistry as error:
+        except (NoRegistry, InvalidReference) as error:
             return await self._failed(round_, view, "NoRegistry", str(error))
         except RegistryError as error:
             return await self._registry_trouble(round_, view, error)
@@ -236,7 +236,7 @@ class RoundController:
         said, reason = "what was left over is gone", "Done"
         try:
             await self.closer.discard(round_, view)
-        except NoRegistry:
+        except (NoRegistry, InvalidReference):
             said, reason = "there is no registry to clean", "NoRegistry"
         except RegistryError as error:
             wait = self._wait(uid_of(round_))

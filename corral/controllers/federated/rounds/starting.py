@@ -13,13 +13,14 @@ from corral.api.propeller import WASMTASKS
 from corral.api.propeller_rules import task_name
 from corral.controllers.batches import in_batches
 from corral.controllers.federated.aggregation import Aggregator
-from corral.controllers.federated.learning import LearningSettings
+from corral.controllers.federated.models import Places
 from corral.controllers.federated.rounds.caches import Caches
 from corral.controllers.federated.rounds.state import fill, is_open
 from corral.controllers.federated.rounds.tasks import global_update, task_of
 from corral.controllers.federated.view import RoundView, phase_of, status_of
 from corral.kube import errors
 from corral.kube.client import KubeClient
+from corral.kube.resources import NAMESPACES
 from corral.kube.types import Obj
 from corral.oci import InvalidReference, Reference
 from corral.runtime import ChildWriter, is_being_deleted, is_controlled_by, join_key, uid_of
@@ -41,7 +42,7 @@ class Starter:
     caches: Caches
     writer: ChildWriter
     aggregator: Aggregator
-    settings: LearningSettings
+    places: Places
 
     async def base(self, round_: Obj, view: RoundView) -> str:
         """The model that a round starts from, fixed by its digest; empty where none is known.
@@ -56,13 +57,30 @@ class Starter:
             return str(known)
         try:
             reference = Reference.parse(view.model_ref)
-            own = view.repository or self.settings.registry
-            home = Reference.parse(f"{own.rstrip('/')}/any").registry if own else ""
+            if not self._may_be_asked(reference, view):
+                return ""
         except InvalidReference:
             return ""
-        if reference.registry != home and reference.registry not in self.settings.registries:
+        if await self._is_of_others(reference, view):
             return ""
         return await self.aggregator.resolve(view)
+
+    def _may_be_asked(self, reference: Reference, view: RoundView) -> bool:
+        if self.places.knows(reference.registry):
+            return True
+        own = view.repository
+        return bool(own) and Reference.parse(f"{own}/any").registry == reference.registry
+
+    async def _is_of_others(self, reference: Reference, view: RoundView) -> bool:
+        """Whether it is another namespace's: the operator may read there, the job may not."""
+        first = self.places.within(reference).partition("/")[0]
+        if first == view.namespace or not self.places.knows(reference.registry):
+            return False
+        try:
+            await self.client.get(NAMESPACES, first)
+        except errors.NotFound:
+            return False
+        return True
 
     async def tasks(self, round_: Obj, view: RoundView, status: Obj) -> Obj:
         """The status with a task for every participant who may still send an update."""

@@ -184,3 +184,18 @@ def test_files_are_read_in_place(tmp_path: Path) -> None:
     empty.touch()
     folding = Folding(rule(), folder=tmp_path)
     assert folding.add(Share("a", 1, "f32-le", empty)) == "invalid vector: empty"
+
+
+@pytest.mark.parametrize(
+    ("algorithm", "format", "result"),
+    [("concat", "json-f64", "concat"), ("concat", "", "concat"), ("fedavg", "raw", "raw")],
+)
+def test_rounds_of_joined_bytes_follow_each_other(
+    tmp_path: Path, algorithm: str, format: str, result: str
+) -> None:
+    shares = [share("a", b"AAA", 1, format), share("b", b"BBB", 1, format)]
+    first, _ = fold(tmp_path, rule(algorithm), shares)
+    assert first.format == result
+    kept = first.model.rename(tmp_path / "base")
+    second, refused = fold(tmp_path, rule(algorithm), shares, base=kept, base_format=first.format)
+    assert (second.model.read_bytes(), refused) == (kept.read_bytes(), {})
