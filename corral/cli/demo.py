@@ -7,6 +7,7 @@ that does not do what it should makes the demo fail. It grows with the platform.
 from __future__ import annotations
 
 import asyncio
+import logging
 import sys
 import tempfile
 import time
@@ -228,6 +229,20 @@ async def _training(client: KubeClient, say: Callable[[str], None]) -> str:
     return await train(client, SPACE, say)
 
 
+async def _mpi(client: KubeClient, say: Callable[[str], None]) -> str:
+    """Ranks that a launcher starts on its workers."""
+    from corral.cli.demo_mpi import launch
+
+    return await launch(client, SPACE, say)
+
+
+async def _federated(client: KubeClient, say: Callable[[str], None]) -> str:
+    """Two sites that learn one model and keep their data."""
+    from corral.cli.demo_federated import learn
+
+    return await learn(client, SPACE, say)
+
+
 def _quiet(run: Callable[[KubeClient], Awaitable[str]]) -> Run:
     """A step that has nothing to say on its way."""
     return lambda client, say: run(client)
@@ -237,6 +252,8 @@ STEPS = (
     Step("a job", _job),
     Step("services and names", _service),
     Step("a training job", _training),
+    Step("an MPI job", _mpi),
+    Step("a federated job", _federated),
     Step("custom resources", _quiet(_definition)),
     Step("defaults and rules", _quiet(_validation)),
     Step("server-side apply", _quiet(_ownership)),
@@ -262,7 +279,9 @@ async def demo(console: Console) -> int:
                 return 1
             table.add_row("[green]✓[/green] corral up", "one command, one node", f"{took:.2f} s")
             path = Path(folder) / "kubeconfig"
-            async with KubeClient.from_kubeconfig(str(path)) as client:
+            # remarks on security policies are for jobs that stay
+            quiet = logging.getLogger(__name__).debug
+            async with KubeClient.from_kubeconfig(str(path), on_warning=quiet) as client:
                 await client.create(NAMESPACES, {"metadata": {"name": SPACE}})
                 await _account(client)
                 for step in STEPS:
