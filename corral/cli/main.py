@@ -8,7 +8,17 @@ from typing import Annotated
 import typer
 
 import corral
-from corral.cli import broker, checkpoints, cluster, federated, gateway, jobs, operator, registry
+from corral.cli import (
+    broker,
+    checkpoints,
+    cluster,
+    federated,
+    gateway,
+    jobs,
+    operator,
+    registry,
+    spot,
+)
 from corral.cli.output import Format, Output, show_documents
 from corral.cli.program import start
 
@@ -40,6 +50,7 @@ for command in (
     app.command()(command)
 
 app.add_typer(checkpoints.app)
+app.add_typer(spot.app)
 app.add_typer(federated.app)
 
 
