@@ -1,31 +1,38 @@
 """What a machine's end takes along and a killed node agent cannot remove itself.
 
-A real VM's memory and control groups go with it; these lie on the machine we share.
+A real VM's memory and control groups go with it; these lie on the machine we share. A node agent
+names both after its data folder, as is done here; a test holds the two together.
 """
 
 from __future__ import annotations
 
+import hashlib
 import os
 import shutil
 from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
-__all__ = ["remove_leftovers"]
+__all__ = ["places", "remove_leftovers"]
 
 _MEMORY: Final = Path("/dev/shm")
 _GROUPS: Final = Path("/sys/fs/cgroup")
 
 
+def places(data: Path, name: str) -> tuple[Path, list[Path]]:
+    """Where a node agent keeps things in memory, and its control groups as far as there are any."""
+    digest = hashlib.sha256(str(data.resolve()).encode()).hexdigest()
+    group = f"corral-{name}-{digest[:8]}"
+    # version 2 is one hierarchy, version 1 has a folder for each
+    groups = [*_GROUPS.glob(group), *_GROUPS.glob(f"*/{group}")]
+    return _MEMORY / f"corral-{digest[:12]}", groups
+
+
 def remove_leftovers(data: Path, name: str) -> None:
     """Remove what a node agent kept outside its folder; nothing of it may run any more."""
-    containers = data / "containers"
-    if containers.is_symlink():
-        place = Path(os.readlink(containers)).parent
-        if place.parent == _MEMORY and place.name.startswith("corral-"):
-            shutil.rmtree(place, ignore_errors=True)
-    # version 1 has a folder for each hierarchy, version 2 is one; only empty groups can be removed
-    for group in {*_GROUPS.glob(f"corral-{name}-*"), *_GROUPS.glob(f"*/corral-{name}-*")}:
+    memory, groups = places(data, name)
+    shutil.rmtree(memory, ignore_errors=True)
+    for group in groups:
         for folder, _, _ in os.walk(group, topdown=False):
-            with suppress(OSError):  # in use: of another node of that name
+            with suppress(OSError):  # hierarchies that are mounted together are gone together
                 os.rmdir(folder)
