@@ -40,6 +40,9 @@ def global_update(round_: Obj) -> Obj:
 def task_of(view: RoundView, participant: str, update: Mapping[str, Any]) -> Obj:
     """The task of a participant; ``update`` is the envelope of the global model."""
     template = _merged(view.template, view.templates.get(participant) or {})
+    secrets = template.get("imagePullSecrets") or []
+    if view.secret and {"name": view.secret} not in secrets:
+        template["imagePullSecrets"] = [*secrets, {"name": view.secret}]
     return {
         "apiVersion": WASMTASKS.api_version,
         "kind": WASMTASKS.kind,
@@ -71,6 +74,8 @@ def _environment(view: RoundView, participant: str, update: Mapping[str, Any]) -
         env["FL_JOB_ID"] = view.experiment
     if view.hyperparams is not None:
         env["HYPERPARAMS"] = orjson.dumps(view.hyperparams).decode()
+    if view.repository:
+        env["FL_REGISTRY"] = view.repository
     if view.algorithm == "fedprox":
         mu = view.config.get("mu", _MU)
         env["FL_CLIENT_CONFIG"] = orjson.dumps({"mu": mu}).decode()

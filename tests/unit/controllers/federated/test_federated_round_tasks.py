@@ -90,3 +90,13 @@ def test_the_job_fills_in_what_a_round_does_not_say() -> None:
     assert (own.algorithm, own.config, own.privacy) == ("median", {}, None)
     alone = round_view(round_object(federatedJobRef={}), None)
     assert (alone.job, alone.algorithm, alone.experiment) == ("round-1-job", "fedavg", "")
+
+
+def test_a_registry_of_the_jobs_own() -> None:
+    registry = {"repository": "oci://r.example.com/x", "secretRef": {"name": "login"}}
+    spec = task_of(view_of("a", registry=registry), "a", {})["spec"]
+    assert spec["env"]["FL_REGISTRY"] == "oci://r.example.com/x"
+    assert spec["imagePullSecrets"] == [{"name": "login"}]
+    template = {"imagePullSecrets": [{"name": "login"}, {"name": "other"}]}
+    spec = task_of(view_of("a", registry=registry, template=template), "a", {})["spec"]
+    assert spec["imagePullSecrets"] == template["imagePullSecrets"]
