@@ -125,9 +125,9 @@ class Topics:
         topic = self._hold(name, uuid.uuid4(), own, count)
         try:
             self._write()
-        except OSError as err:
+        except BrokerError:
             self._let_go(topic)
-            raise BrokerError(ErrorCode.kafka_storage_error, f"cannot write: {err}") from err
+            raise
         return topic
 
     def _check_room(self, count: int, have: int) -> None:
@@ -184,7 +184,11 @@ class Topics:
             }
             for topic in self._topics.values()
         }
-        replace_file(self._file, orjson.dumps({"topics": rows}))
+        try:
+            replace_file(self._file, orjson.dumps({"topics": rows}))
+        except OSError as err:
+            logger.error("%s: cannot write: %s", self._file, err)
+            raise BrokerError(ErrorCode.kafka_storage_error, f"cannot write: {err}") from err
 
     def clear(self) -> None:
         """Remove the folders of topics that are gone. May run in another thread."""

@@ -55,6 +55,17 @@ def test_each_kind_of_acknowledgement(
     assert [message.value() for message in consume(reader, 500)] == values
 
 
+def test_a_topic_that_is_flushed_at_every_message(
+    kafka: Server, new_topic: Callable[..., str], consumer: Callable[..., Consumer]
+) -> None:
+    topic = new_topic(flush_messages="1")
+    values = [b"%d" % number for number in range(200)]
+    assert produce(kafka, topic, values, **{"batch.num.messages": 10}) == list(range(200))
+    reader = consumer()
+    reader.assign([TopicPartition(topic, 0, 0)])
+    assert [message.value() for message in consume(reader, 200)] == values
+
+
 @pytest.mark.parametrize("codec", ["none", "gzip", "snappy", "lz4", "zstd"])
 def test_each_compression(
     kafka: Server, topic: str, consumer: Callable[..., Consumer], codec: str

@@ -19,7 +19,7 @@ async def produce(call: Call) -> Answer | None:
         refused = BrokerError(ErrorCode.invalid_required_acks, "acks is -1, 0 or 1")
     elif request.transactional_id is not None:
         refused = BrokerError(ErrorCode.invalid_request, "this broker has no transactions")
-    written: list[PartitionLog] = []
+    written: list[tuple[PartitionLog, dict[str, Any]]] = []
     responses = [
         {
             "name": topic.name,
@@ -29,15 +29,22 @@ async def produce(call: Call) -> Answer | None:
         }
         for topic in request.topic_data
     ]
-    for log in written:
-        await log.flush()
+    for log, answer in written:
+        try:
+            await log.flush()
+        except BrokerError as err:
+            answer |= {"error_code": err.code, "error_message": str(err)}
     if request.acks == 0:
         return None
     return {"responses": responses}
 
 
 def _append(
-    call: Call, topic: str, part: Any, refused: BrokerError | None, written: list[PartitionLog]
+    call: Call,
+    topic: str,
+    part: Any,
+    refused: BrokerError | None,
+    written: list[tuple[PartitionLog, dict[str, Any]]],
 ) -> Mapping[str, Any]:
     try:
         if refused is not None:
@@ -52,15 +59,16 @@ def _append(
             "record_errors": (),
             "error_message": str(err),
         }
-    if log.must_flush:
-        written.append(log)
-    return {
+    answer = {
         "index": part.index,
         "error_code": ErrorCode.none,
         "base_offset": appended.base_offset,
         "log_start_offset": log.start,
         "record_errors": (),
     }
+    if log.must_flush:
+        written.append((log, answer))
+    return answer
 
 
 async def init_producer_id(call: Call) -> Answer:

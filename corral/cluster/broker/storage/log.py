@@ -122,7 +122,7 @@ class PartitionLog:
         except OSError as err:
             logger.error("%s: cannot write: %s", self.folder, err)
             raise BrokerError(ErrorCode.kafka_storage_error, f"cannot write: {err}") from err
-        self._producers.note(batch, offset)
+        self._producers.note(batch, offset, time.time())
         self._unflushed += batch.count
         for wake in tuple(self._waiters):
             wake()
@@ -277,8 +277,7 @@ class PartitionLog:
         """Flush what is due; forget producers and files that nobody used for long."""
         if time.monotonic() - self._flushed_at >= self.config.flush_ms / 1000:
             await self.flush()
-        oldest = time.time() - self._limits.producer_age
-        self._producers.forget_before(int(oldest * 1000))
+        self._producers.forget_before(time.time() - self._limits.producer_age)
         for segment in self._segments[:-1]:
             segment.rest(time.monotonic() - _RESTS)
 

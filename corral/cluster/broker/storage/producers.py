@@ -33,8 +33,8 @@ class Sent:
 @dataclass(slots=True)
 class _Producer:
     epoch: int
-    seen: int
-    """The largest time in its batches, in milliseconds; not that of a clock."""
+    seen: float
+    """When its last batch came, a Unix time; not what the batch says."""
     batches: deque[Sent] = field(default_factory=lambda: deque(maxlen=_REMEMBERED))
 
 
@@ -91,22 +91,22 @@ class Producers:
             f"producer {batch.producer_id}: {wanted} was to come, not {batch.base_sequence}",
         )
 
-    def note(self, batch: Batch, base_offset: int) -> None:
+    def note(self, batch: Batch, base_offset: int, now: float) -> None:
         """The batch is in the log."""
         if batch.producer_id < 0:
             return
         known = self._known.pop(batch.producer_id, None)
         if known is None or known.epoch != batch.producer_epoch:
-            known = _Producer(batch.producer_epoch, batch.max_timestamp)
-        known.seen = max(known.seen, batch.max_timestamp)
+            known = _Producer(batch.producer_epoch, now)
+        known.seen = now
         known.batches.append(Sent(batch.base_sequence, batch.last_sequence, base_offset))
         self._known[batch.producer_id] = known
         while len(self._known) > self._limit:
             del self._known[next(iter(self._known))]
 
-    def forget_before(self, timestamp: int) -> None:
-        """Forget those whose batches are all older, in milliseconds."""
-        old = [number for number, known in self._known.items() if known.seen < timestamp]
+    def forget_before(self, then: float) -> None:
+        """Forget those whose batches all came earlier."""
+        old = [number for number, known in self._known.items() if known.seen < then]
         for number in old:
             del self._known[number]
 
@@ -126,7 +126,7 @@ class Producers:
         """Raises ValueError, TypeError where it is not what `to_json` gives."""
         producers = cls(limit)
         for number, epoch, seen, batches in rows:
-            known = _Producer(int(epoch), int(seen))
+            known = _Producer(int(epoch), float(seen))
             known.batches.extend(Sent(*map(int, sent)) for sent in batches)
             if not known.batches:
                 raise ValueError("a producer without batches")

@@ -65,6 +65,7 @@ class Segment:
     def recover(self, producers: Producers) -> int:
         """Read what is behind the known part; cut off what is not whole. Says how many bytes."""
         length = self.path.stat().st_size
+        now = time.time()
         place, data = self.size, b""
         while place < length:
             batch = batches.parse(data)
@@ -77,7 +78,7 @@ class Segment:
                 continue
             if batch.base_offset != self.next_offset or not batches.is_whole(data, batch):
                 break
-            producers.note(batch, batch.base_offset)
+            producers.note(batch, batch.base_offset, now)
             self._note(batch, batch.base_offset)
             place += batch.size
             data = data[batch.size :]

@@ -80,6 +80,8 @@ class Connection(asyncio.BufferedProtocol):
         self._frames: deque[bytearray] = deque()
         self._held = 0
         """Bytes taken from the budget."""
+        self._begun: float | None = None
+        """When the request began that is not all there yet."""
         self._wake = asyncio.Event()
         self._drained = asyncio.Event()
         self._drained.set()
@@ -143,6 +145,10 @@ class Connection(asyncio.BufferedProtocol):
             except Malformed as err:
                 logger.info("%s: closed: %s", self.peer, err)
                 self.abort()
+        if self._frame is None and self._filled == 0:
+            self._begun = None
+        elif self._begun is None:
+            self._begun = asyncio.get_running_loop().time()
         self._wake.set()
 
     # -- framing ---------------------------------------------------------------------------------
@@ -182,6 +188,7 @@ class Connection(asyncio.BufferedProtocol):
 
     def _push(self, frame: bytearray) -> None:
         self._frames.append(frame)
+        self._begun = None
         if len(self._frames) >= self._limits.pipelined:
             self._pause()
 
@@ -221,13 +228,18 @@ class Connection(asyncio.BufferedProtocol):
 
     async def _next(self) -> bytearray:
         while not self._frames:
-            begun = self._frame is not None or self._filled > 0
             self._wake.clear()
-            async with asyncio.timeout(self._limits.slow if begun else self._limits.idle):
+            async with asyncio.timeout_at(self._deadline()):
                 await self._wake.wait()
             if self._closing:
                 raise ConnectionError("it is closed")
         return self._frames.popleft()
+
+    def _deadline(self) -> float:
+        """Until when the next request has to be there; one that has begun must come on."""
+        if self._begun is not None and not self._paused:
+            return self._begun + self._limits.slow
+        return asyncio.get_running_loop().time() + self._limits.idle
 
     async def _send(self, parts: list[Part]) -> None:
         fd = self._transport.get_extra_info("socket").fileno()

@@ -22,7 +22,7 @@ def fed(*batches: Batch, limit: int = 10) -> Producers:
     offset = 0
     for one in batches:
         assert producers.check(one) is None
-        producers.note(one, offset)
+        producers.note(one, offset, float(one.max_timestamp))
         offset += one.count
     return producers
 
