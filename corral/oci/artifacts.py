@@ -45,7 +45,7 @@ from corral.oci.upload import upload
 
 __all__ = ["Artifacts", "Pushed"]
 
-_BATCH: Final = 4 << 20
+_BATCH: Final = 2 << 20
 """Bytes written to a file at once."""
 _PAGE: Final = 1000
 

@@ -52,7 +52,7 @@ class Authorization:
         """What to send with the first try; empty: nothing."""
         endpoint = self._registries.endpoint(reference.registry)
         if endpoint.token is not None:
-            return f"Bearer {endpoint.token()}"
+            return f"Bearer {endpoint.token().strip()}"
         shown = self._shown.get((reference.name, actions))
         if shown is None or shown.until < self._clock():
             return ""

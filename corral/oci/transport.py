@@ -50,7 +50,8 @@ DELETE: Final = "delete,pull"
 _AGAIN: Final = frozenset({408, 429, 500, 502, 503, 504})
 _MOVED: Final = frozenset({301, 302, 303, 307, 308})
 _REDIRECTS: Final = 5
-_BUFFER: Final = 1 << 20
+_BUFFER: Final = 256 << 10
+"""Bytes that a connection reads ahead."""
 
 
 class Transport:

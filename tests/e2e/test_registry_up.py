@@ -23,7 +23,7 @@ REF = Reference.parse(f"oci://{OWN}/default/job/models:round-1")
 
 @pytest.fixture
 def up(tmp_path: Path) -> Iterator[Up]:
-    cluster = Up(tmp_path / "c", "--isolation", "plain", "--registry-map", "registry.example.com")
+    cluster = Up(tmp_path / "c", "--registry-map", "registry.example.com")
     cluster.start()
     yield cluster
     cluster.stop()
@@ -77,6 +77,52 @@ async def test_models_are_kept_for_those_who_may(up: Up) -> None:
         await push(up, elsewhere, b"mine", account)
     mapped = Reference.parse("oci://registry.example.com/default/job/models:round-1")
     assert await pull(up, mapped) == b"weights"
+
+
+PUSH = """
+import asyncio, json, os
+from pathlib import Path
+from corral.oci import Artifacts, Layer, Reference, Registries, endpoints
+
+async def work():
+    token = Path("/var/run/secrets/kubernetes.io/serviceaccount/token").read_text
+    pairs = [f"{name}={url}" for name, url in json.loads(os.environ["CORRAL_REGISTRIES"]).items()]
+    async with Artifacts(Registries(endpoints(pairs, token=token))) as artifacts:
+        ref = Reference.parse("oci://registry.corral.local/default/job/updates:from-a-pod")
+        await artifacts.push(ref, [Layer("x/y", b"update")], artifact_type="x/z")
+
+asyncio.run(work())
+"""
+
+
+async def test_a_pod_pushes_with_its_own_token(up: Up) -> None:
+    from corral.cluster.registry.local import POD_URL
+
+    container = {
+        "name": "main",
+        "image": "corral:latest",
+        "imagePullPolicy": "IfNotPresent",
+        "command": ["python", "-c", PUSH],
+        "env": [{"name": "CORRAL_REGISTRIES", "value": json.dumps({OWN: POD_URL})}],
+    }
+    pod = {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {"name": "pusher"},
+        "spec": {"restartPolicy": "Never", "containers": [container]},
+    }
+    path = "/api/v1/namespaces/default/pods"
+    reply = up.request("POST", path, pod)
+    assert reply.code == 201, reply.body
+
+    def over() -> bool:
+        phase = up.request("GET", f"{path}/pusher").json()["status"].get("phase")
+        assert phase != "Failed", up.request("GET", f"{path}/pusher/log").body.decode()
+        return bool(phase == "Succeeded")
+
+    await asyncio.to_thread(eventually, over, seconds=60)
+    ref = Reference.parse(f"oci://{OWN}/default/job/updates:from-a-pod")
+    assert await pull(up, ref) == b"update"
 
 
 async def test_it_comes_back_with_what_it_has(up: Up) -> None:

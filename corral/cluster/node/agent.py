@@ -15,6 +15,7 @@ import os
 import resource
 from collections.abc import Callable, Coroutine
 from contextlib import suppress
+from pathlib import Path
 from typing import Any, Final
 
 from corral.cluster import locking
@@ -341,8 +342,10 @@ class Agent:
 
 def own_token(client: KubeClient) -> Callable[[], str] | None:
     """What the node shows to the cluster's own registry; None where it has no token."""
-    token = client.config.token
-    return (lambda: token) if token else None
+    config = client.config
+    if config.token_file:
+        return lambda: Path(config.token_file).read_text()
+    return (lambda: config.token) if config.token else None
 
 
 def group_name(config: AgentConfig) -> str:

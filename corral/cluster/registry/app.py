@@ -6,7 +6,7 @@ import asyncio
 import json
 import logging
 import re
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
 from typing import Any, Final
 from urllib.parse import quote, urlencode
 from weakref import WeakValueDictionary
@@ -28,10 +28,12 @@ _ROUTE: Final = re.compile(
     r"|manifests/(?P<manifest>[^/]+)|referrers/(?P<subject>[^/]+)|tags/(?P<tags>list))"
 )
 _ACTIONS: Final = {"GET": Action.read, "HEAD": Action.read, "DELETE": Action.delete}
-_BATCH: Final = 4 << 20
+_BATCH: Final = 1 << 20
 """Bytes that are written at once."""
-_BUFFER: Final = 1 << 20
+_BUFFER: Final = 256 << 10
 """Bytes that a connection reads ahead."""
+_SILENCE: Final = 60.0
+"""Seconds without a byte after which a sender is given up."""
 _PAGE: Final = 1000
 _VERSION: Final = {"Docker-Distribution-API-Version": "registry/2.0"}
 
@@ -212,7 +214,7 @@ class RegistryApp:
         batch: list[bytes] = []
         held = 0
         try:
-            async for piece in request.content.iter_any():
+            async for piece in _pieces(request):
                 batch.append(piece)
                 held += len(piece)
                 if held >= _BATCH:
@@ -319,9 +321,22 @@ def _target(text: str) -> str:
     return text
 
 
+async def _pieces(request: web.Request) -> AsyncIterator[bytes]:
+    """The body as it comes. Raises Refused where nothing comes any more."""
+    while True:
+        try:
+            async with asyncio.timeout(_SILENCE):
+                piece = await request.content.readany()
+        except TimeoutError:
+            raise Refused(408, "BLOB_UPLOAD_INVALID", "nothing more was sent: go on") from None
+        if not piece:
+            return
+        yield piece
+
+
 async def _read(request: web.Request, limit: int) -> bytes:
     pieces, size = [], 0
-    async for piece in request.content.iter_any():
+    async for piece in _pieces(request):
         size += len(piece)
         if size > limit:
             raise too_large(f"a manifest may have {limit} bytes at most")

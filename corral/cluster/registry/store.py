@@ -72,6 +72,8 @@ class Store:
         self._lock = threading.Lock()
         """Held for each use of the catalog, and whenever files change that it speaks of."""
         self._progress: dict[str, _Progress] = {}
+        self._noted: dict[str, float] = {}
+        """Upload → when it was last written down that it goes on."""
         self._total = self._catalog.total()
         """Of all blobs."""
 
@@ -130,6 +132,7 @@ class Store:
             self._upload(upload).touch(mode=0o600, exist_ok=False)
             self._catalog.begin(upload, repository, now=self._clock())
         self._progress[upload] = _Progress()
+        self._noted[upload] = self._clock()
         return upload
 
     def offset(self, repository: str, upload: str) -> int:
@@ -157,9 +160,16 @@ class Store:
                     progress.hasher.update(piece)
                     progress.hashed += len(piece)
                 there += len(piece)
-        with self._lock:
-            self._catalog.went_on(upload, now=self._clock())
+        self._note(upload)
         return there
+
+    def _note(self, upload: str) -> None:
+        """That an upload goes on; written now and then, since that takes its time."""
+        now = self._clock()
+        if now - self._noted.get(upload, 0.0) > self.settings.upload_idle / 100:
+            with self._lock:
+                self._catalog.went_on(upload, now=now)
+            self._noted[upload] = now
 
     def finish(self, repository: str, upload: str, digest: str) -> int:
         """The blob is complete: verify it and put it in its place. Raises Refused, OSError."""
@@ -189,7 +199,7 @@ class Store:
                 now=self._clock(),
                 grace=self.settings.grace,
             )
-        self._progress.pop(upload, None)
+        self._forget(upload)
         return size
 
     def abort(self, upload: str) -> None:
@@ -197,7 +207,11 @@ class Store:
         with self._lock:
             self._catalog.end(upload)
             self._upload(upload).unlink(missing_ok=True)
+        self._forget(upload)
+
+    def _forget(self, upload: str) -> None:
         self._progress.pop(upload, None)
+        self._noted.pop(upload, None)
 
     def _digest(self, upload: str, path: Path) -> tuple[str, int]:
         """Of what an upload has: known, or read again after a restart or a write that failed."""
@@ -299,7 +313,7 @@ class Store:
                 self._place(digest).unlink(missing_ok=True)
             for upload in found.uploads:
                 self._upload(upload).unlink(missing_ok=True)
-                self._progress.pop(upload, None)
+                self._forget(upload)
             self._total = self._catalog.total()
         self._sweep(now - max(settings.grace, 60.0))
         if found.blobs or found.manifests:

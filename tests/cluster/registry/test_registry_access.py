@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -17,21 +18,22 @@ from tests.registries import RunningRegistry, running_registry
 READ = {"apiGroups": ["registry.corral.dev"], "resources": ["repositories"], "verbs": ["get"]}
 
 
+class OwnClient(ClusterAccess):
+    """With a client of its own, which ends with it."""
+
+    def __init__(self, kubeconfig: Path, *, anonymous_read: bool) -> None:
+        self._own = KubeClient.from_kubeconfig(str(kubeconfig))
+        super().__init__(self._own, anonymous_read=anonymous_read)
+
+    async def close(self) -> None:
+        await super().close()
+        await self._own.close()
+
+
 @pytest.fixture
 def registry(backend: Backend, tmp_path: Path) -> Iterator[RunningRegistry]:
-    class Closing:
-        """The access with the client that it uses."""
-
-        def __init__(self) -> None:
-            self._client = KubeClient.from_kubeconfig(str(backend.kubeconfig))
-            self._access = ClusterAccess(self._client, anonymous_read=False)
-            self.check = self._access.check
-
-        async def close(self) -> None:
-            await self._access.close()
-            await self._client.close()
-
-    with running_registry(tmp_path, access=Closing) as one:
+    access = partial(OwnClient, backend.kubeconfig, anonymous_read=False)
+    with running_registry(tmp_path, access=access) as one:
         yield one
 
 
@@ -104,3 +106,18 @@ async def test_a_role_lets_others_read(
     finally:
         for kind in ("rolebindings", "roles"):
             backend.request("DELETE", f"{rbac}/{kind}/{name}")
+
+
+async def test_callers_on_the_machine_may_read_where_that_is_wanted(
+    backend: Backend, tmp_path: Path
+) -> None:
+    access = partial(OwnClient, backend.kubeconfig, anonymous_read=True)
+    with running_registry(tmp_path, access=access) as registry:
+        await push(registry, "kube-public/shared", backend.token)
+        async with Artifacts(registry.registries()) as artifacts:
+            ref = Reference.parse(f"oci://{OWN}/kube-public/shared:v1")
+            await artifacts.manifest(ref)
+            with pytest.raises(Denied, match="show a token"):
+                await artifacts.push(ref, [], artifact_type="x/z", annotations={"a": "b"})
+            with pytest.raises(Denied):
+                await artifacts.delete(ref)
