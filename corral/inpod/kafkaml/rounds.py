@@ -9,7 +9,7 @@ Entries, in the order of a life (each is plain JSON with ``type``):
 
     published   version, range, digest   the clients have weights to begin from
     update      version, client, range, num_data, metrics, offset   counts, once for each version
-    ignored     client, version, why, offset                        does not count
+    ignored     client, version, why, unfit, offset                 does not count
     extended    version, until                                      the round has more time
     closed      version, clients                                    these updates make the next one
     aggregated  version, digest, samples, metrics                   ... and they did
@@ -136,6 +136,8 @@ class Rounds:
     updates: dict[str, Entry] = field(default_factory=dict)
     """Those that wait: of this version, by client; in async mode by ``client@version``."""
     counted: set[tuple[str, int]] = field(default_factory=set)
+    unfit: set[tuple[str, int]] = field(default_factory=set)
+    """Whose update of a version was none: nobody waits for another one."""
     closed: tuple[str, ...] = ()
     position: int = 0
     """The first message of the clients that has no entry."""
@@ -163,6 +165,8 @@ class Rounds:
                     self.updates[entry["client"]] = entry
             case "ignored":
                 self._seen(entry)
+                if entry.get("unfit"):
+                    self.unfit.add((entry["client"], entry["version"]))
             case "extended" if entry["version"] == self.version:
                 self.began = now
                 self.extensions += 1
@@ -240,10 +244,12 @@ class Rounds:
         wanted = self.settings.k if self.settings.k is not None else max(len(clients), 1)
         if len(have) >= wanted:
             return Close(self.version, tuple(have))
-        can = set(clients) - set(gone) | set(have)
+        lost = {client for client, version in self.unfit if version == self.version} | set(gone)
+        can = set(clients) - lost | set(have)
         if len(can) < wanted:
             # what is missing will not come: nobody needs to wait for the end of the time
-            return self._without(have, f"{', '.join(sorted(set(gone)))} ended without an update")
+            missing = ", ".join(sorted(lost - set(have)))
+            return self._without(have, f"no update that counts came from {missing}")
         left = self._left(now)
         if left > 0:
             return Wait(left)

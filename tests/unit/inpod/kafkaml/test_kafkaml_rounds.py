@@ -43,7 +43,8 @@ class Play:
         self.rounds = Rounds(self.settings)
         for line in self.log:
             self.rounds.take(json.loads(line), self.now)
-        for name in ("version", "published", "updates", "counted", "closed", "position", "history"):
+        for name in ("version", "published", "updates", "counted", "closed", "position", "history",
+                     "unfit"):  # fmt: skip
             assert getattr(self.rounds, name) == getattr(before, name), name
 
     def hear(self, client: str, version: int, known: tuple[str, ...] = ABC) -> str:
@@ -184,7 +185,19 @@ def test_nobody_waits_for_those_who_are_gone() -> None:
     play = Play(on_timeout="fail")
     play.act()
     assert isinstance(play.act(gone=("c",)), Fail)
-    assert "c ended" in play.rounds.why
+    assert "no update that counts came from c" in play.rounds.why
+
+
+def test_nobody_waits_for_another_try_of_who_sent_rubbish() -> None:
+    play = Play()
+    play.act()
+    play.hear("a", 0)
+    play.hear("b", 0)
+    play.write(type="ignored", client="c", version=0, why="NaN", unfit=True, offset=9)
+    play.crash()
+    assert play.act() == Close(0, ("a", "b"))
+    play.act(), play.act()
+    assert isinstance(play.act(), Wait)  # in the next round it counts again
 
 
 def test_k_of_n_goes_on_without_some() -> None:

@@ -1,0 +1,441 @@
+"""The server side of a deployment: versions of a model go out, updates come in, a new one is made.
+
+Everything is decided by `rounds.Rounds` and written to the state topic before it is done, so that a
+server that was killed goes on where it was. Updates are folded one by one from Kafka: memory is
+that of the model, whatever the number of clients. ``Told`` is whoever wants to know (the object's
+status); it is told again after a restart.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import logging
+import math
+import time
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from corral.federated import Aggregation, AggregationFailed, UpdateRejected, strategy
+from corral.federated.tensors import Model, Tensor, Update
+from corral.inpod.kafkaml.kafka import (
+    LARGEST,
+    Access,
+    Follower,
+    KafkaError,
+    Record,
+    Sender,
+    ensure,
+    read,
+)
+from corral.inpod.kafkaml.messages import (
+    ClientControl,
+    MessageError,
+    ModelAnnouncement,
+    ModelControl,
+    client_of_key,
+)
+from corral.inpod.kafkaml.names import Names
+from corral.inpod.kafkaml.ranges import Range, parse_ranges, ranges_text
+from corral.inpod.kafkaml.rounds import (
+    Aggregate,
+    Close,
+    Extend,
+    Fail,
+    Finish,
+    Publish,
+    Rounds,
+    RoundSettings,
+    Wait,
+    answer_version,
+    sent_version,
+)
+from corral.inpod.kafkaml.weights import WeightsError, WeightsReader, parts_of
+
+__all__ = ["Deployment", "Server", "Told", "merged"]
+
+logger = logging.getLogger(__name__)
+
+Array = NDArray[Any]
+LOOK: Final = 2.0
+"""Seconds between two looks at who the clients are."""
+PART: Final = LARGEST - 100_000
+"""Bytes of one message of weights."""
+MIXING: Final = 0.6
+"""How far one update moves the model in async mode."""
+HEAD: Final = 4096
+"""Bytes that the format of an array adds to it, at most."""
+
+
+class Told(Protocol):
+    """Whoever wants to know how it goes."""
+
+    def clients(self) -> tuple[Collection[str], Collection[str]]:
+        """Those that take part, and those of them that will never send again."""
+
+    def progress(self, rounds: Rounds) -> None: ...
+
+    def remark(self, client: str, why: str) -> None:
+        """An update that did not count."""
+
+    def publish(self, weights: Sequence[Array], rounds: Rounds) -> str:
+        """Keep the model for good; where. May be asked again for the same one."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Deployment:
+    """What is trained, and how."""
+
+    names: Names
+    rounds: RoundSettings
+    framework: str
+    architecture: str
+    compile_args: Mapping[str, Any]
+    training_settings: Mapping[str, Any]
+    input_shape: str = ""
+    output_shape: str = ""
+    strategy: str = "fedavg"
+    config: Mapping[str, Any] = field(default_factory=dict)
+    data_restriction: Mapping[str, Any] = field(default_factory=dict)
+    min_data: int = 0
+    legacy: bool = False
+    result_id: str = "1"
+
+
+class Server:
+    """One deployment of one model."""
+
+    def __init__(
+        self,
+        access: Access,
+        deployment: Deployment,
+        first: Sequence[Array],
+        told: Told,
+        *,
+        clock: Callable[[], float] = time.time,
+    ) -> None:
+        """``first`` are the weights that the first round begins from."""
+        self._access = access
+        self._deployment = deployment
+        self._names = deployment.names
+        self._told = told
+        self._clock = clock
+        self._first = list(first)
+        self._layout = [(array.shape, array.dtype) for array in first]
+        self._bytes = sum(array.nbytes + HEAD for array in first)
+        self._rounds = Rounds(deployment.rounds)
+        self._weights: Model | None = None
+        self._sent = ""
+        """Where the current version's weights are in their topic."""
+        self._state: Model | None = None
+        self._looked = -math.inf
+        self._clients: tuple[Collection[str], Collection[str]] = ((), ())
+
+    def run(self) -> Rounds:
+        """Until the deployment has ended. Raises KafkaError where that cannot be reached."""
+        control = len(self._control([], 0).encode()) + 4096
+        ensure(self._access, [*self._names.shared(), *self._names.own(max(control, 50_000))])
+        with Sender(self._access) as sender:
+            began = self._recall()
+            if not began:
+                self._announce(sender)
+            with Follower(
+                self._access, self._names.client_control, start=self._rounds.position
+            ) as heard:
+                while not self._rounds.ended:
+                    self._step(sender, heard)
+                    self._told.progress(self._rounds)
+        return self._rounds
+
+    # -- the log ---------------------------------------------------------------------------------
+
+    def _recall(self) -> bool:
+        """Be where the log says; whether there was one."""
+        last: Mapping[str, Any] = {}
+        found = False
+        with Follower(self._access, self._names.state) as log:
+            # what was stored comes at once; a moment of silence is its end
+            while (record := log.poll(1.0 if found else 3.0)) is not None:
+                found = True
+                entry = json.loads(record.value or b"{}")
+                self._rounds.take(entry, record.time or self._clock())
+                if entry.get("type") == "aggregated":
+                    last = entry
+        if last:
+            self._recalled(last)
+        return found
+
+    def _recalled(self, entry: Mapping[str, Any]) -> None:
+        """Read the version that was made last; it was sent before its entry was written."""
+        self._sent = str(entry["range"])
+        arrays = self._arrays(parse_ranges(self._sent))
+        if _digest(arrays) != entry["digest"]:
+            raise KafkaError(f"version {entry['version'] + 1} of the model is not as it was sent")
+        self._weights = _model(arrays)
+        if entry.get("state"):
+            self._state = _model(self._arrays(parse_ranges(entry["state"]), free=True))
+
+    def _write(self, sender: Sender, **entry: Any) -> None:
+        sender.send(self._names.state, json.dumps(entry).encode())
+        self._rounds.take(entry, self._clock())
+
+    # -- one step --------------------------------------------------------------------------------
+
+    def _step(self, sender: Sender, heard: Follower) -> None:
+        now = self._clock()
+        if now - self._looked > LOOK:
+            self._clients, self._looked = self._told.clients(), now
+        rounds = self._rounds
+        match rounds.next(now, *self._clients):
+            case Publish(version=version):
+                self._publish(sender, version)
+            case Wait(seconds=seconds):
+                record = heard.poll(min(max(seconds, 0.05), LOOK))
+                if record is not None:
+                    self._hear(sender, record)
+            case Extend(version=version):
+                self._write(sender, type="extended", version=version)
+            case Close(version=version, clients=clients):
+                self._write(sender, type="closed", version=version, clients=list(clients))
+            case Aggregate(version=version, updates=updates):
+                self._aggregate(sender, version, updates)
+            case Finish(version=version):
+                where = self._told.publish(self._current(), rounds)
+                self._write(sender, type="finished", version=version, model_ref=where)
+            case Fail(why=why):
+                self._write(sender, type="failed", why=why)
+
+    def _announce(self, sender: Sender) -> None:
+        made = self._deployment
+        message = ModelAnnouncement(
+            made.input_shape,
+            made.output_shape,
+            self._names.federated_id,
+            made.data_restriction,
+            made.min_data,
+            made.framework,
+        )
+        sender.send(self._names.announcements, message.encode())
+
+    def _control(self, ranges: list[Range], version: int) -> ModelControl:
+        made = self._deployment
+        return ModelControl(
+            ranges,
+            sent_version(version, made.rounds.rounds),
+            made.training_settings,
+            made.architecture,
+            made.compile_args,
+            made.framework,
+        )
+
+    def _publish(self, sender: Sender, version: int) -> None:
+        arrays = self._current()
+        if not self._sent:
+            self._sent = str(self._send(sender, self._names.model_data, arrays))
+        control = self._control(parse_ranges(self._sent), version)
+        key = self._deployment.result_id.encode()
+        sender.send(self._names.model_control, control.encode(), key=key)
+        digest = _digest(arrays)
+        self._write(sender, type="published", version=version, range=self._sent, digest=digest)
+
+    def _send(self, sender: Sender, topic: str, arrays: Sequence[Array]) -> Range:
+        return sender.send_all(topic, list(parts_of(arrays, limit=PART)))
+
+    def _current(self) -> list[Array]:
+        if self._weights is None:
+            return self._first
+        return [tensor.array for tensor in self._weights]
+
+    # -- updates ---------------------------------------------------------------------------------
+
+    def _hear(self, sender: Sender, record: Record) -> None:
+        """Write down what came of a message, once."""
+        try:
+            client = client_of_key(self._names.federated_id, record.key)
+        except MessageError as error:
+            self._ignore(sender, record, "", str(error))
+            return
+        try:
+            said = ClientControl.decode(record.value)
+        except MessageError as error:
+            self._ignore(sender, record, client, str(error))
+            return
+        version = answer_version(said.version, self._deployment.rounds.rounds)
+        known = self._clients[0]
+        if client not in known:
+            # it may have come just now
+            self._clients, self._looked = self._told.clients(), self._clock()
+            known = self._clients[0]
+        why = self._rounds.refusal(client, version, known)
+        unfit = "" if why else self._unfit(client, said)
+        if why or unfit:
+            self._ignore(sender, record, client, why or unfit, version, unfit=bool(unfit))
+            return
+        self._write(
+            sender,
+            type="update",
+            client=client,
+            version=version,
+            range=ranges_text(said.weights),
+            num_data=said.num_data,
+            metrics=said.metrics,
+            offset=record.offset,
+        )
+
+    def _ignore(
+        self,
+        sender: Sender,
+        record: Record,
+        client: str,
+        why: str,
+        version: int = 0,
+        *,
+        unfit: bool = False,
+    ) -> None:
+        logger.warning("a message of %s does not count: %s", client or "somebody", why)
+        self._told.remark(client, why)
+        self._write(
+            sender,
+            type="ignored",
+            client=client,
+            version=version,
+            why=why[:500],
+            unfit=unfit,
+            offset=record.offset,
+        )
+
+    def _unfit(self, client: str, said: ClientControl) -> str:
+        """Why the weights of an update are none; they are read once here, and not kept."""
+        own = self._names.client_data(client)
+        if any(wanted.topic != own for wanted in said.weights):
+            return f"its weights are not in its own topic {own}"
+        try:
+            self._read(said.weights, self._fit)
+        except (WeightsError, KafkaError) as error:
+            return str(error)
+        return ""
+
+    def _fit(self, place: int, array: Array) -> None:
+        if place >= len(self._layout):
+            raise WeightsError(f"the model has {len(self._layout)} arrays")
+        shape, dtype = self._layout[place]
+        if array.shape != shape or array.dtype != dtype:
+            raise WeightsError(
+                f"array {place} is {array.dtype}{list(array.shape)}, not {dtype}{list(shape)}"
+            )
+        if not np.isfinite(array).all():
+            raise WeightsError(f"array {place} holds a NaN or an infinity")
+
+    def _read(self, ranges: Sequence[Range], take: Callable[[int, Array], None]) -> None:
+        reader = WeightsReader(limit=self._bytes, legacy=self._deployment.legacy, take=take)
+        for record in read(self._access, ranges, patience=60.0):
+            reader.add(record.key, record.value, record.headers)
+        reader.finish(len(self._layout))
+
+    def _arrays(self, ranges: Sequence[Range], *, free: bool = False) -> list[Array]:
+        found: dict[int, Array] = {}
+        reader = WeightsReader(
+            limit=self._bytes * 4, legacy=self._deployment.legacy, take=found.__setitem__
+        )
+        for record in read(self._access, ranges):
+            reader.add(record.key, record.value, record.headers)
+        reader.finish(len(found) if free else len(self._layout))
+        return [found[place] for place in range(len(found))]
+
+    # -- the next version ------------------------------------------------------------------------
+
+    def _aggregate(
+        self, sender: Sender, version: int, updates: Sequence[Mapping[str, Any]]
+    ) -> None:
+        made = self._deployment
+        began = time.monotonic()
+        current = _model(self._current())
+        names = [str(update["client"]) for update in updates]
+        engine = Aggregation(
+            strategy(made.strategy, dict(made.config)),
+            participants=names,
+            current=current,
+            state=self._state,
+            expected_samples=max(sum(int(u["num_data"]) for u in updates), 1),
+        )
+        counted = []
+        for update in updates:
+            client = str(update["client"])
+            arrays = self._arrays(parse_ranges(update["range"]))
+            try:
+                if made.rounds.mode == "async":
+                    arrays = _mixed(current, arrays, version - int(update["version"]))
+                engine.add(Update(client, int(update["num_data"]), _model(arrays)))
+                counted.append(update)
+            except UpdateRejected as error:
+                self._told.remark(client, str(error))
+        try:
+            result = engine.finish()
+        except AggregationFailed as error:
+            self._write(sender, type="failed", why=f"version {version} cannot be made: {error}")
+            return
+        assert result.model is not None
+        arrays = [tensor.array for tensor in result.model]
+        self._sent = str(self._send(sender, self._names.model_data, arrays))
+        state = ""
+        if result.state is not None:
+            kept = [tensor.array for tensor in result.state]
+            state = str(self._send(sender, self._names.state_data, kept))
+        self._weights, self._state = result.model, result.state
+        self._write(
+            sender,
+            type="aggregated",
+            version=version,
+            range=self._sent,
+            state=state,
+            digest=_digest(arrays),
+            samples=sum(int(update["num_data"]) for update in counted),
+            metrics=merged(counted),
+            seconds=round(time.monotonic() - began, 3),
+        )
+
+
+def _model(arrays: Sequence[Array]) -> Model:
+    """Arrays as the engine has them, named by their places."""
+    return Model(tuple(Tensor.of(str(place), array) for place, array in enumerate(arrays)))
+
+
+def _mixed(current: Model, arrays: Sequence[Array], stale: int) -> list[Array]:
+    """The current model, moved towards an update: less the older what that began from."""
+    share = MIXING / math.sqrt(1 + stale)
+    return [
+        (tensor.array + share * (array - tensor.array)).astype(array.dtype)
+        for tensor, array in zip(current, arrays, strict=True)
+    ]
+
+
+def _digest(arrays: Sequence[Array]) -> str:
+    """Of shapes, types and values."""
+    out = hashlib.sha256()
+    for array in arrays:
+        out.update(f"{array.dtype.str}{array.shape}".encode())
+        out.update(np.ascontiguousarray(array).data)
+    return f"sha256:{out.hexdigest()}"
+
+
+def merged(updates: Sequence[Mapping[str, Any]]) -> dict[str, dict[str, float]]:
+    """The last value of every metric, weighted by the clients' numbers of samples."""
+    sums: dict[tuple[str, str], list[float]] = {}
+    for update in updates:
+        said = update.get("metrics")
+        for part in ("training", "validation"):
+            found = said.get(part) if isinstance(said, Mapping) else None
+            for name, values in found.items() if isinstance(found, Mapping) else ():
+                value = values[-1] if isinstance(values, list) and values else values
+                if isinstance(value, int | float) and math.isfinite(value):
+                    total = sums.setdefault((part, str(name)), [0.0, 0.0])
+                    total[0] += float(value) * int(update["num_data"])
+                    total[1] += int(update["num_data"])
+    out: dict[str, dict[str, float]] = {"training": {}, "validation": {}}
+    for (part, name), (total_value, weight) in sums.items():
+        out[part][name] = total_value / weight
+    return out

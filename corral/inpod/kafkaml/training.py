@@ -1,0 +1,260 @@
+"""A client: reads its data, trains every version of the model it is told of, sends what it learnt.
+
+The model's own code runs in a confined process, which has the data and the weights as files and
+nothing else. A client that was killed begins again with the newest version; what it has sent twice
+counts once.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import logging
+import shutil
+import tempfile
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from corral.inpod.confine import Limits, run
+from corral.inpod.kafkaml.inside import read_weights, write_weights
+from corral.inpod.kafkaml.kafka import (
+    LARGEST,
+    Access,
+    Follower,
+    KafkaError,
+    Sender,
+    Topic,
+    ends,
+    ensure,
+    read,
+)
+from corral.inpod.kafkaml.messages import ClientControl, MessageError, ModelControl, client_key
+from corral.inpod.kafkaml.names import Names
+from corral.inpod.kafkaml.ranges import Range, parse_ranges
+from corral.inpod.kafkaml.records import RecordError, labelled
+from corral.inpod.kafkaml.rounds import LAST
+from corral.inpod.kafkaml.serving import PART
+from corral.inpod.kafkaml.weights import parts_of
+from corral.inpod.kafkaml.weights import read_weights as weights_of
+
+__all__ = ["Client", "ClientError", "ClientSettings"]
+
+logger = logging.getLogger(__name__)
+
+Array = NDArray[Any]
+MODEL_LIMIT: Final = 1 << 34
+"""Bytes of a model's weights that a client takes."""
+
+
+class ClientError(Exception):
+    """The client cannot do its part; one line that says why."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClientSettings:
+    """What the environment says (the contract's variables)."""
+
+    names: Names
+    client: str
+    cloud: Access
+    data: Access
+    topic: str
+    """Ranges, or the name of a topic."""
+    input_format: str = "RAW"
+    input_config: Mapping[str, Any] = field(default_factory=dict)
+    validation_rate: float = 0.0
+    test_rate: float = 0.0
+    total: int | None = None
+    source: Path | None = None
+    """The folder with the model's code, for models that travel as code."""
+    idle: float = 3600.0
+    """Seconds without a word from the server after which it gives up."""
+    train_seconds: int = 3600
+    memory: int = 8 << 30
+    legacy: bool = False
+
+    @classmethod
+    def from_environment(cls, env: Mapping[str, str]) -> ClientSettings:
+        """Raises ClientError for what is missing or cannot be meant."""
+        try:
+            source = env.get("KAFKAML_MODEL_CODE_DIR")
+            total = env.get("TOTAL_MSG", "").strip()
+            return cls(
+                names=Names.of(_needed(env, "FEDERATED_MODEL_ID"), env.get("KAFKAML_TOPICS", "")),
+                client=_needed(env, "FEDERATED_CLIENT_ID"),
+                cloud=Access.from_environment(env, "KML_CLOUD_BOOTSTRAP_SERVERS"),
+                data=Access.from_environment(env, "DATA_BOOTSTRAP_SERVERS"),
+                topic=_needed(env, "DATA_TOPIC"),
+                input_format=env.get("INPUT_FORMAT") or "RAW",
+                input_config=json.loads(env.get("INPUT_CONFIG") or "{}"),
+                validation_rate=float(env.get("VALIDATION_RATE") or 0),
+                test_rate=float(env.get("TEST_RATE") or 0),
+                total=int(total) if total and total != "None" else None,
+                source=Path(source) if source else None,
+                idle=float(env.get("KAFKAML_IDLE_SECONDS") or 3600),
+                train_seconds=int(env.get("KAFKAML_TRAIN_SECONDS") or 3600),
+                memory=int(env.get("KAFKAML_TRAIN_MEMORY") or 8 << 30),
+                legacy=env.get("KAFKAML_LEGACY_WEIGHTS") == "true",
+            )
+        except (ValueError, KafkaError) as error:
+            raise ClientError(f"the environment cannot be used: {error}") from error
+
+
+def _needed(env: Mapping[str, str], name: str) -> str:
+    value = env.get(name, "").strip()
+    if not value:
+        raise ClientError(f"{name} is not set")
+    return value
+
+
+class Client:
+    """One client of one deployment."""
+
+    def __init__(self, settings: ClientSettings) -> None:
+        self._settings = settings
+        self._names = settings.names
+        self._own = self._names.client_data(settings.client)
+        self._samples = 0
+
+    def run(self) -> int:
+        """Until the last round; how many updates were sent. Raises ClientError."""
+        try:
+            with tempfile.TemporaryDirectory(prefix="corral-client-") as folder:
+                return self._run(Path(folder))
+        except (KafkaError, RecordError) as error:
+            raise ClientError(str(error)) from error
+
+    def _run(self, folder: Path) -> int:
+        settings = self._settings
+        given = folder / "given"
+        given.mkdir()
+        self._load(given)
+        ensure(settings.cloud, [Topic(self._own, LARGEST)])
+        for topic in (self._names.model_control, self._names.client_control):
+            ends(settings.cloud, topic, patience=settings.idle)  # the server makes them
+        sent, done = 0, -2
+        with (
+            Sender(settings.cloud) as sender,
+            Follower(settings.cloud, self._names.model_control) as heard,
+        ):
+            while True:
+                control = self._newest(heard)
+                if control.version <= done and control.version != LAST:
+                    continue
+                self._train(control, given, folder, sender)
+                sent, done = sent + 1, control.version
+                if control.version == LAST:
+                    return sent
+
+    # -- data ------------------------------------------------------------------------------------
+
+    def _ranges(self) -> list[Range]:
+        settings = self._settings
+        if ":" in settings.topic:
+            return parse_ranges(settings.topic)
+        return ends(settings.data, settings.topic)
+
+    def _load(self, given: Path) -> None:
+        settings = self._settings
+        ranges = self._ranges()
+        records = ((r.key, r.value) for r in read(settings.data, ranges))
+        if settings.total is not None:
+            records = (record for _, record in zip(range(settings.total), records, strict=False))
+        x, y = labelled(records, settings.input_format, settings.input_config)
+        total = len(x)
+        train = int((1 - settings.validation_rate - settings.test_rate) * total)
+        if train < 1:
+            raise ClientError(f"of {total} records none is left to train on")
+        checked = train + int(settings.validation_rate * total)
+        np.save(given / "train_x.npy", x[:train])
+        np.save(given / "train_y.npy", y[:train])
+        np.save(given / "validation_x.npy", x[train:checked])
+        np.save(given / "validation_y.npy", y[train:checked])
+        self._samples = total
+        self._validates = checked > train
+        logger.info("%d records: %d to train on", total, train)
+
+    # -- versions --------------------------------------------------------------------------------
+
+    def _newest(self, heard: Follower) -> ModelControl:
+        """The newest version that the server has told of; waits for one."""
+        until = time.monotonic() + self._settings.idle
+        found: ModelControl | None = None
+        while True:
+            record = heard.poll(0.3 if found is not None else 1.0)
+            if record is None:
+                if found is not None:
+                    return found
+                if time.monotonic() > until:
+                    raise ClientError(
+                        f"the server has said nothing on {self._names.model_control} "
+                        f"for {self._settings.idle:g} s"
+                    )
+                continue
+            try:
+                found = ModelControl.decode(record.value)
+            except MessageError as error:
+                logger.warning("message %d is left out: %s", record.offset, error)
+
+    def _train(self, control: ModelControl, given: Path, folder: Path, sender: Sender) -> None:
+        messages = (
+            (record.key, record.value, record.headers)
+            for record in read(self._settings.cloud, control.weights)
+        )
+        weights = weights_of(messages, limit=MODEL_LIMIT, legacy=self._settings.legacy)
+        write_weights(given / "weights.safetensors", weights)
+        self._plan(control, given)
+        out = folder / "out"
+        shutil.rmtree(out, ignore_errors=True)
+        out.mkdir()
+        settings = self._settings
+        ended = run(
+            "corral.inpod.kafkaml.inside:train",
+            [str(given), str(out)],
+            readable=[given],
+            writable=[out],
+            limits=Limits(seconds=settings.train_seconds, memory=settings.memory),
+        )
+        if ended.code:
+            raise ClientError(f"training version {control.version} failed: {ended.why}")
+        learnt = [
+            np.asarray(array, dtype=before.dtype)
+            for array, before in zip(
+                read_weights(out / "weights.safetensors"), weights, strict=True
+            )
+        ]
+        metrics = json.loads((out / "metrics.json").read_text())
+        where = sender.send_all(self._own, list(parts_of(learnt, limit=PART)))
+        version = LAST if control.version == LAST else control.version + 1
+        message = ClientControl([where], version, self._samples, metrics)
+        key = client_key(self._names.federated_id, settings.client)
+        sender.send(self._names.client_control, message.encode(), key=key)
+        logger.info("version %d is trained: %s", control.version, json.dumps(metrics))
+
+    def _plan(self, control: ModelControl, given: Path) -> None:
+        said = control.training_settings
+        options = said.get("kwargs_fit")
+        source = self._settings.source
+        if source is not None and not (given / "source").exists():
+            shutil.copytree(source, given / "source", symlinks=False)
+        plan = {
+            "framework": control.framework,
+            "architecture": control.architecture,
+            "compile_args": dict(control.compile_args),
+            "batch": int(said.get("batch") or 32),
+            "options": options if isinstance(options, dict) else {},
+            "seed": _seed(self._settings.client, control.version),
+            "validation": self._validates,
+        }
+        (given / "plan.json").write_text(json.dumps(plan))
+
+
+def _seed(client: str, version: int) -> int:
+    """The same for the same client and version, whoever asks and how often."""
+    return int.from_bytes(hashlib.sha256(f"{client} {version}".encode()).digest()[:4], "big")
