@@ -1,7 +1,7 @@
 """The couriers of a participant's task: ``python -m corral.inpod.courier fetch|deliver``.
 
 ``fetch`` runs before the task and puts the global model at ``/fl/model``. ``deliver`` runs beside
-the task, until it is told that the task has ended (SIGTERM): it prints what the task has made of
+the task, until it is told that the task has ended (by SIGTERM): it prints what the task has made of
 its ``progress.json``, and at the end sends the update away. ``result.json`` says that an update is
 whole: without it nothing is delivered. What is found in the folder may be hostile: no link in it is
 followed, and whatever is read has a limit.
@@ -31,8 +31,10 @@ if TYPE_CHECKING:
 
 __all__ = ["Courier", "main"]
 
-POLL: Final = 1.0
-"""Seconds between two looks at what the task has made."""
+POLL: Final = 0.1
+"""Seconds between two looks at whether the task has ended."""
+REPORT: Final = 10
+"""Such looks between two at what the task has made so far."""
 PATIENCE: Final = 240.0
 """Seconds for which a registry that does not answer is tried."""
 MAX_TEXT: Final = 1 << 20
@@ -106,10 +108,17 @@ class Courier:
     # --- beside the task -------------------------------------------------------------------------
 
     def deliver(self, stop: threading.Event) -> str:
-        """Report progress until the task has ended, then deliver; what is to be said about it."""
+        """Report progress until the task has ended, then deliver; what is to be said about it.
+
+        The end is told by ``stop``, or by a file that a shell makes which is told instead of us.
+        """
+        ended = Path(self._env.get("CORRAL_ENDED") or "/nowhere")
         last: tuple[int, int] | None = None
-        while not stop.wait(POLL):
-            last = self._report(last)
+        looks = 0
+        while not ended.exists() and not stop.wait(POLL):
+            if looks % REPORT == 0:
+                last = self._report(last)
+            looks += 1
         self._report(last)
         return self.last_words()
 
@@ -209,7 +218,7 @@ class Courier:
                     if self._clock() > end:
                         raise
                     self._say(f"the registry does not answer, trying again: {error}")
-                    await asyncio.sleep(POLL)
+                    await asyncio.sleep(1.0)
                 else:
                     return str(pushed.reference), pushed.digest
 

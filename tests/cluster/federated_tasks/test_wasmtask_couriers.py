@@ -124,3 +124,9 @@ def test_what_cannot_be_delivered_fails_the_task(tasks: Tasks) -> None:
     tasks.create("much", **python(f"open('/fl/result.json', 'w').write('{text}')"), env=ROUND)
     status = tasks.phase("much", "Failed")
     assert status["error"].startswith("the update was not delivered: result.json makes a message")
+
+
+def test_a_task_that_is_quicker_than_its_courier(tasks: Tasks) -> None:
+    script = "echo '{\"num_samples\": 4}' > $FL_DIR/result.json"
+    tasks.process("quick", script, env=ROUND)
+    assert tasks.phase("quick", "Completed")["results"]["num_samples"] == 4

@@ -28,12 +28,15 @@ from corral.kube.resources import (
 from corral.operator import rbac
 from corral.operator.manifests import cluster_rules
 from corral.operator.process import all_hooks
-from corral.operator.settings import LEASE, NAMESPACE, SECRET
+from corral.operator.settings import LEASE, NAMESPACE, SECRET, ProcessSettings
 from corral.runtime.webhooks import by_url, webhook_configurations
 from tests.backends import Node
 from tests.backends.base import free_port
+from tests.cluster.operator import federated
+from tests.cluster.operator.federated import run_federated
 from tests.cluster.operator.operators import beside, job, operating
 from tests.cluster.operator.rights import RecordingClient, Right, given
+from tests.registries import running_registry
 
 Obj = dict[str, Any]
 
@@ -72,7 +75,7 @@ OF_CHILDREN = {"get", "list", "watch", "create", "patch", "delete"}
 
 def is_rare(right: Right) -> bool:
     of_child = (right.group, right.resource) in CHILDREN and right.verb in OF_CHILDREN
-    return of_child or right in UNSEEN
+    return of_child or right in UNSEEN or right in federated.UNSEEN
 
 
 async def until(check: Callable[[], Any], seconds: float = 60) -> Any:
@@ -126,7 +129,21 @@ async def test_jobs_run_with_the_rights_of_the_roles(
     kubeconfig: str, operator_config: Path, node: Node, namespace: str, tmp_path: Path
 ) -> None:
     port = free_port()
-    settings = beside(webhook_port=port, leader_elect=True)
+    with running_registry(tmp_path / "registry") as registry:
+        where = {"registry": registry.base, "registry_map": registry.pairs()}
+        settings = beside(webhook_port=port, leader_elect=True, **where)
+        await shown(kubeconfig, operator_config, namespace, tmp_path, settings, port)
+
+
+async def shown(
+    kubeconfig: str,
+    operator_config: Path,
+    namespace: str,
+    volume: Path,
+    settings: ProcessSettings,
+    port: int,
+) -> None:
+    """The rights of the roles are those that are used."""
     config = load_kubeconfig([operator_config]).resolve()
     await forgotten(kubeconfig)
     # what was reached by another name before: the certificate is made anew
@@ -139,7 +156,8 @@ async def test_jobs_run_with_the_rights_of_the_roles(
         try:
             async with operating(client, settings):
                 await until(lambda: trusted(admin))
-                await run_jobs(admin, namespace, tmp_path)
+                await run_federated(admin, namespace)
+                await run_jobs(admin, namespace, volume)
         finally:
             await webhooks_removed(admin)
     assert earlier.refused + client.refused == []

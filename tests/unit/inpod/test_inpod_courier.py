@@ -262,3 +262,11 @@ def test_a_message_has_a_limit() -> None:
     envelope: Obj = {}
     with pytest.raises(Unfit, match="at most 4096"):
         inlined(envelope, envelope, bytes(MESSAGE_LIMIT - 8))
+
+
+def test_a_task_that_has_ended_before_the_courier_has_begun(place: Place) -> None:
+    ended = place.folder / "ended"
+    ended.touch()
+    place.write("result.json", {"num_samples": 3})
+    courier = Courier({**place.env, "CORRAL_ENDED": str(ended)}, say=place.said.append)
+    assert json.loads(courier.deliver(threading.Event()))["num_samples"] == 3

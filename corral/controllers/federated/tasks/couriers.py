@@ -33,6 +33,13 @@ _TOLD: Final = (
     "FL_GLOBAL_UPDATE_FORMAT",
 )
 """Variables of the task that couriers go by."""
+_ENDED_VOLUME: Final = "corral-ended"
+_ENDED_DIR: Final = "/var/run/corral-courier"
+_DELIVER: Final = (
+    "trap ': > \"$CORRAL_ENDED\"' TERM; python -m corral.inpod.courier deliver & "
+    "while kill -0 $! 2>/dev/null; do wait $!; done"
+)
+"""A shell is there at once: a task may have ended before Python has started."""
 _RESOURCES: Final = {"requests": {"cpu": "10m", "memory": "32Mi"}}
 
 
@@ -59,6 +66,7 @@ def courier_parts(task: WasmTask, proplet: str, settings: FederatedSettings) -> 
     volumes: list[Obj] = [
         {"name": _FL_VOLUME, "emptyDir": {}},
         {"name": _TOKEN_VOLUME, "projected": {"sources": [_token()]}},
+        {"name": _ENDED_VOLUME, "emptyDir": {}},
     ]
     mounts: list[Obj] = [
         {"name": _FL_VOLUME, "mountPath": names.FL_DIR},
@@ -70,8 +78,11 @@ def courier_parts(task: WasmTask, proplet: str, settings: FederatedSettings) -> 
         volumes.append({"name": _LOGINS_VOLUME, "projected": {"sources": _logins(secrets)}})
         mounts.append({"name": _LOGINS_VOLUME, "mountPath": _LOGINS_DIR, "readOnly": True})
         told["CORRAL_REGISTRY_LOGINS"] = _LOGINS_DIR
-    fetch = _courier(names.FETCHER, "fetch", settings, told, mounts)
-    deliver = _courier(names.COURIER, "deliver", settings, told, mounts)
+    command = ["python", "-m", "corral.inpod.courier", "fetch"]
+    fetch = _courier(names.FETCHER, command, settings, told, mounts)
+    told = {**told, "CORRAL_ENDED": f"{_ENDED_DIR}/ended"}
+    mounts = [*mounts, {"name": _ENDED_VOLUME, "mountPath": _ENDED_DIR}]
+    deliver = _courier(names.COURIER, ["sh", "-c", _DELIVER], settings, told, mounts)
     deliver["restartPolicy"] = "Always"
     wanted = any(env.get(name) for name in ("FL_GLOBAL_UPDATE_REF", "FL_GLOBAL_UPDATE_B64"))
     fetched = wanted or str(env.get("MODEL_URI") or "").startswith("oci://")
@@ -84,12 +95,16 @@ def courier_parts(task: WasmTask, proplet: str, settings: FederatedSettings) -> 
 
 
 def _courier(
-    name: str, errand: str, settings: FederatedSettings, told: dict[str, str], mounts: list[Obj]
+    name: str,
+    command: list[str],
+    settings: FederatedSettings,
+    told: dict[str, str],
+    mounts: list[Obj],
 ) -> Obj:
     return {
         "name": name,
         "image": settings.courier_image,
-        "command": ["python", "-m", "corral.inpod.courier", errand],
+        "command": command,
         "terminationMessagePolicy": "FallbackToLogsOnError",
         "env": [{"name": key, "value": value} for key, value in told.items()],
         "volumeMounts": [dict(mount) for mount in mounts],
@@ -105,6 +120,8 @@ def _told(task: WasmTask, proplet: str, settings: FederatedSettings) -> dict[str
     out["TASK_ID"] = task.name
     out["FL_DIR"] = names.FL_DIR
     out["CORRAL_REGISTRY_TOKEN"] = f"{_TOKEN_DIR}/token"
+    # Nodes without mounts rewrite paths in variables, and in no other place.
+    out["CORRAL_TERMINATION_LOG"] = "/dev/termination-log"
     if registry:
         out["FL_UPDATE_REF"] = update_reference(task, registry)
     pairs = dict(pair.split("=", 1) for pair in settings.registry_map if "=" in pair)

@@ -167,7 +167,7 @@ def test_a_participant_has_couriers() -> None:
     assert environment(container)["FL_DIR"] == "/fl"
     assert [mount["mountPath"] for mount in container["volumeMounts"]] == ["/fl"]
     names = [volume["name"] for volume in pod["volumes"]]
-    assert names == ["fl", "corral-token"]
+    assert names == ["fl", "corral-token", "corral-ended"]
     assert pod["terminationGracePeriodSeconds"] == 300
 
 
@@ -180,7 +180,8 @@ def test_couriers_have_the_logins_and_the_task_has_not() -> None:
     secrets = [{"name": "login"}]
     pod = pod_of(made(imageUrl="oci://r/c:1", env=ROUND, imagePullSecrets=secrets))
     paths = [mount["mountPath"] for mount in pod["initContainers"][1]["volumeMounts"]]
-    assert paths == ["/fl", "/var/run/secrets/corral", "/var/run/secrets/corral-registries"]
+    secret = "/var/run/secrets/corral"
+    assert paths == ["/fl", secret, f"{secret}-registries", "/var/run/corral-courier"]
     assert [mount["mountPath"] for mount in pod["containers"][0]["volumeMounts"]] == ["/fl"]
 
 
