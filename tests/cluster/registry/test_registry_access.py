@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+import os
 from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
@@ -12,6 +14,7 @@ from corral.cluster.registry.access import ClusterAccess
 from corral.kube import KubeClient
 from corral.oci import OWN, Artifacts, Denied, Layer, Reference
 from tests.backends import Backend
+from tests.cluster.binaries import built
 from tests.cluster.objects import Objects
 from tests.registries import RunningRegistry, running_registry
 
@@ -121,3 +124,30 @@ async def test_callers_on_the_machine_may_read_where_that_is_wanted(
                 await artifacts.push(ref, [], artifact_type="x/z", annotations={"a": "b"})
             with pytest.raises(Denied):
                 await artifacts.delete(ref)
+
+
+async def test_crane_logs_in_with_a_token(
+    registry: RunningRegistry, objects: Objects, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    crane = built("crane")
+    if not crane:
+        pytest.skip("no crane: `make test-real` builds it")
+    account = token_of(objects, "person")
+    repository = f"{objects.namespace}/job/models"
+    await push(registry, repository, account)
+    env = {**os.environ, "DOCKER_CONFIG": str(tmp_path_factory.mktemp("home"))}
+
+    async def run(*words: str) -> tuple[int, str]:
+        process = await asyncio.create_subprocess_exec(
+            crane, *words, env=env, stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.STDOUT
+        )
+        said, _ = await asyncio.wait_for(process.communicate(), 60)
+        return process.returncode or 0, said.decode()
+
+    code, said = await run("ls", f"{registry.host}/{repository}")
+    assert code and "UNAUTHORIZED" in said
+    code, said = await run("auth", "login", "-u", "any", "-p", account, registry.host)
+    assert code == 0, said
+    assert await run("ls", f"{registry.host}/{repository}") == (0, "v1\n")
+    code, said = await run("ls", f"{registry.host}/kube-public/secret")
+    assert code and "DENIED" in said

@@ -1,4 +1,4 @@
-"""A registry that is killed at any moment keeps what it answered for, and pushes go on."""
+"""`corral registry` as a process: killed at any moment it keeps what it answered for; how large."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import hashlib
 import random
 import signal
 import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -87,3 +88,47 @@ async def test_killed_again_and_again(registry: Registry, tmp_path: Path) -> Non
     for path in await asyncio.to_thread(lambda: list((tmp_path / "data/blobs").glob("*/*"))):
         content = await asyncio.to_thread(path.read_bytes)
         assert hashlib.sha256(content).hexdigest() == path.name, "no blob is torn"
+
+
+CLIENT = """
+import asyncio, resource, sys
+from pathlib import Path
+from corral.oci import Artifacts, Layer, Reference
+
+async def work(host, source, target):
+    async with Artifacts() as artifacts:
+        ref = Reference.parse(f"{host}/ns/job/models:{source.name}")
+        await artifacts.push(ref, [Layer("x/y", source)], artifact_type="x/z")
+        manifest = await artifacts.manifest(ref)
+        await artifacts.fetch(ref, manifest.layers[0], target)
+
+asyncio.run(work(sys.argv[1], Path(sys.argv[2]), Path(sys.argv[3])))
+print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss)
+"""
+
+
+def peaks(registry: Registry, source: Path, target: Path) -> tuple[int, int]:
+    """KiB that the client and the registry had at most, after a push and a pull."""
+    host = f"127.0.0.1:{registry.port}"
+    done = subprocess.run(
+        [sys.executable, "-c", CLIENT, host, str(source), str(target)],
+        capture_output=True, text=True, timeout=150, check=True,
+    )  # fmt: skip
+    assert registry.process is not None
+    status = Path(f"/proc/{registry.process.pid}/status").read_text()
+    peak = next(line.split()[1] for line in status.splitlines() if line.startswith("VmHWM"))
+    return int(done.stdout), int(peak)
+
+
+def test_memory_does_not_grow_with_what_travels(registry: Registry, tmp_path: Path) -> None:
+    found = {}
+    for name, size in (("small", 40), ("large", 400)):
+        source, target = tmp_path / name, tmp_path / f"{name}-back"
+        piece = random.Random(size).randbytes(1 << 20)
+        with source.open("wb") as file:
+            for number in range(size):
+                file.write(number.to_bytes(8, "big") + piece[8:])
+        found[name] = peaks(registry, source, target)
+        assert target.stat().st_size == size << 20
+    for small, large in zip(found["small"], found["large"], strict=True):
+        assert large - small < 40 << 10, found
