@@ -8,13 +8,14 @@ but for deployments that ask for it (`legacy`), and then nothing but arrays.
 from __future__ import annotations
 
 import io
-import pickle
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
+
+from corral.inpod.kafkaml.legacy import array_from_pickle
 
 __all__ = ["Part", "WeightsError", "WeightsReader", "parts_of", "read_weights"]
 
@@ -177,33 +178,8 @@ def _from_npy(place: int, data: bytes) -> Array:
         raise WeightsError(f"array {place} is no .npy: {error}") from error
 
 
-class _ArraysOnly(pickle.Unpickler):
-    """Knows what makes an array, and nothing else."""
-
-    _KNOWN: Final = {
-        ("numpy.core.multiarray", "_reconstruct"),
-        ("numpy._core.multiarray", "_reconstruct"),
-        ("numpy", "ndarray"),
-        ("numpy", "dtype"),
-        ("_codecs", "encode"),
-        ("numpy.core.numeric", "_frombuffer"),
-        ("numpy._core.numeric", "_frombuffer"),
-    }
-
-    def find_class(self, module: str, name: str) -> Any:
-        if (module, name) in self._KNOWN:
-            return super().find_class(module, name)
-        raise pickle.UnpicklingError(f"it names {module}.{name}, which is no part of an array")
-
-    def persistent_load(self, pid: Any) -> Any:
-        raise pickle.UnpicklingError("it refers to something outside")
-
-
 def _from_pickle(place: int, data: bytes) -> Array:
     try:
-        array = _ArraysOnly(io.BytesIO(data)).load()
-    except Exception as error:
+        return array_from_pickle(data)
+    except ValueError as error:
         raise WeightsError(f"array {place} is no pickled array: {error}") from error
-    if not isinstance(array, np.ndarray) or array.dtype.hasobject:
-        raise WeightsError(f"array {place} is no pickled array")
-    return array
