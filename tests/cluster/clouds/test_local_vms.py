@@ -9,6 +9,7 @@ import signal
 import tempfile
 import uuid
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -68,6 +69,14 @@ class Cloud:
         running = Folder(self.folder / "cloud/vms" / VM).running()
         assert running is not None
         return {running.process, *below([running.pid])}
+
+    def sleepers(self) -> int:
+        """Processes of the pod's, wherever they went."""
+        count = 0
+        for process in self.processes():
+            with suppress(FileNotFoundError, ProcessLookupError):
+                count += b"sleep" in Path(f"/proc/{process.pid}/cmdline").read_bytes()
+        return count
 
     def leftovers(self) -> set[Path]:
         """What the node agent has outside its folder, by its own rules."""
@@ -129,9 +138,8 @@ def test_a_vm_takes_its_pods_along(
     eventually(lambda: is_ready(cluster))
     run_pod(objects, f"pod-{end}")
     assert cloud.leftovers()
+    eventually(lambda: cloud.sleepers() >= 2)
     processes = cloud.processes()
-    commands = {p.pid: Path(f"/proc/{p.pid}/cmdline").read_bytes() for p in processes}
-    assert sum(b"sleep" in command for command in commands.values()) >= 2
     if end == "preempted":
         asyncio.run(cloud.provider.preempt(made.ref, notice_s=0.5))
     elif end == "killed":

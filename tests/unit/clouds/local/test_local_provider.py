@@ -7,7 +7,9 @@ import json
 import os
 import signal
 import sys
+from contextlib import suppress
 from pathlib import Path
+from random import Random
 
 import pytest
 
@@ -125,6 +127,43 @@ async def test_vms_survive_their_maker(cloud: Cloud, until: Until) -> None:
     made = await provider.create(cloud.request())
     assert made.state is State.RUNNING
     assert cloud.processes("vm-0") == processes
+    await provider.delete(made.ref)
+    assert not any(process.alive for process in processes)
+
+
+@pytest.mark.parametrize("seed", range(4))
+async def test_a_maker_that_dies_at_any_moment_leaves_one_vm(
+    cloud: Cloud, until: Until, seed: int
+) -> None:
+    program = (
+        "import asyncio, sys\n"
+        "from tests.unit.clouds.local.conftest import Cloud\n"
+        "from pathlib import Path\n"
+        "cloud = Cloud(Path(sys.argv[1]))\n"
+        "provider = cloud.provider()\n"
+        "print('go', flush=True)\n"
+        "asyncio.run(provider.create(cloud.request()))\n"
+    )
+    root = str(Path(__file__).parents[4])
+    maker = await asyncio.create_subprocess_exec(
+        sys.executable,
+        "-c",
+        program,
+        str(cloud.folder),
+        env={**os.environ, "PYTHONPATH": root},
+        stdout=asyncio.subprocess.PIPE,
+    )
+    assert maker.stdout is not None
+    await maker.stdout.readline()
+    await asyncio.sleep(Random(seed).uniform(0.0, 0.25))  # the moment, not a wait
+    with suppress(ProcessLookupError):
+        maker.kill()
+    await maker.communicate()
+    provider = cloud.provider()
+    made = await provider.create(cloud.request())
+    assert made.state is State.RUNNING
+    processes = await ready(cloud, until)
+    assert (cloud.of("vm-0").data / "starts").read_text().count("\n") == 1
     await provider.delete(made.ref)
     assert not any(process.alive for process in processes)
 
