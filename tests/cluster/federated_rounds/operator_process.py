@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import subprocess
 import sys
 import threading
@@ -87,4 +88,5 @@ class OperatorProcess:
 
 
 if __name__ == "__main__":
+    logging.basicConfig(level=logging.INFO, format="%(asctime)s %(message)s")
     asyncio.run(main(*sys.argv[1:]))

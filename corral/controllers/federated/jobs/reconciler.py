@@ -17,6 +17,7 @@ from corral.runtime import (
     ChildWriter,
     ConsistencyStore,
     Manager,
+    NotYetConsistent,
     Result,
     generation_changed,
     is_being_deleted,
@@ -26,6 +27,8 @@ from corral.runtime import (
 __all__ = ["COMPONENT", "Reconciler", "register"]
 
 COMPONENT = "corral-federated"
+BEHIND = 0.1
+"""Seconds after which to look again while a cache is behind our own writes."""
 CALM = 0.25
 """Seconds for which news of a round that is on may gather."""
 
@@ -57,7 +60,10 @@ class Reconciler:
 
     async def reconcile(self, key: str) -> Result | None:
         """One look at one job."""
-        self._written.ensure_ready(key)
+        try:
+            self._written.ensure_ready(key)
+        except NotYetConsistent:
+            return Result(BEHIND)
         job = self.jobs.store.get(key)
         if job is None or is_being_deleted(job):
             # Its rounds go with it: they have owner references.

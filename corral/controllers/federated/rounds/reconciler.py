@@ -27,6 +27,7 @@ from corral.runtime import (
     Change,
     ChildWriter,
     Manager,
+    NotYetConsistent,
     Result,
     generation_changed,
     is_being_deleted,
@@ -40,6 +41,9 @@ __all__ = ["COMPONENT", "Reconciler", "register"]
 
 COMPONENT = "corral-federated"
 JOB_INDEX = "federated-job"
+BEHIND = 0.1
+"""Seconds after which to look again while a cache is behind our own writes; they do not grow, for
+a watch that is away for long is no reason to be away for longer."""
 
 
 class Reconciler:
@@ -78,7 +82,10 @@ class Reconciler:
 
     async def reconcile(self, key: str) -> Result | None:
         """One look at one round."""
-        self.caches.written.ensure_ready(key)
+        try:
+            self.caches.written.ensure_ready(key)
+        except NotYetConsistent:
+            return Result(BEHIND)
         round_ = self.caches.rounds.store.get(key)
         if round_ is None or is_being_deleted(round_):
             # Its tasks go with it: they have owner references.
