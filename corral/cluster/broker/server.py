@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import os
+import resource
 import socket
 import time
 from dataclasses import dataclass
@@ -70,6 +71,7 @@ class Broker:
             DataError: the data folder cannot be used.
             OSError: nor can the port.
         """
+        _allow_files()
         self._take()
         await asyncio.to_thread(self._load)
         where = self.settings
@@ -180,6 +182,13 @@ class Broker:
         if self._lock >= 0:
             os.close(self._lock)
             self._lock = -1
+
+
+def _allow_files() -> None:
+    """As many open files as this process may have at all: each partition has one in use."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if soft != hard:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
 
 
 def _split(advertised: str) -> tuple[str, int]:

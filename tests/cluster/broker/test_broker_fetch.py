@@ -6,6 +6,7 @@ import threading
 from datetime import timedelta
 from typing import Any
 
+from confluent_kafka.admin import AdminClient
 from kio.schema.fetch.v11.request import FetchPartition, FetchRequest, FetchTopic
 
 from tests.cluster.broker.broker_servers import Server
@@ -98,6 +99,19 @@ def test_an_offset_out_of_range_is_answered_at_once(kafka: Server, topic: str) -
         wire.produce(topic, batch(b"only"))
         (part,) = parts(wire.ask(wish(topic, 9)))
     assert part.error_code.name == "offset_out_of_range"
+
+
+def test_whoever_waits_is_told_when_the_topic_goes(
+    kafka: Server, admin: AdminClient, topic: str
+) -> None:
+    gone = {"unknown_topic_or_partition", "not_leader_or_follower", "unknown_topic_id"}
+    with Wire(kafka.port) as reader:
+        asked = wish(topic, 0)
+        reader.send(asked)
+        admin.delete_topics([topic])[topic].result(30)
+        (part,) = parts(reader.receive(asked))
+        assert part.error_code.name in gone
+        assert reader.produce(topic, batch(b"late")).error_code.name in gone
 
 
 def test_a_session_that_nobody_knows(kafka: Server, topic: str) -> None:

@@ -278,7 +278,7 @@ class PartitionLog:
         if time.monotonic() - self._flushed_at >= self.config.flush_ms / 1000:
             await self.flush()
         self._producers.forget_before(time.time() - self._limits.producer_age)
-        for segment in self._segments[:-1]:
+        for segment in self._segments:
             segment.rest(time.monotonic() - _RESTS)
 
     async def close(self) -> None:

@@ -10,7 +10,7 @@ from typing import Any, Final
 
 from corral.cluster.broker.storage import batches
 from corral.cluster.broker.storage.batches import HEADER, Batch
-from corral.cluster.broker.storage.files import FileSlice, OpenFile, replace_file
+from corral.cluster.broker.storage.files import FileSlice, OpenFile, replace_file, sync_folder
 from corral.cluster.broker.storage.index import Index, State, pack_state, unpack_state
 from corral.cluster.broker.storage.producers import Producers
 
@@ -139,6 +139,10 @@ class Segment:
     def sync(self, file: OpenFile, size: int) -> None:
         """Have its first bytes survive a loss of power. May run in another thread."""
         os.fdatasync(file.fd)
+        if not self.synced:
+            # its name, and those of the partition's and the topic's folders
+            for folder in tuple(self.path.parents)[:3]:
+                sync_folder(folder)
         self.synced = max(self.synced, size)
 
     def state(self, producers: Producers) -> bytes:

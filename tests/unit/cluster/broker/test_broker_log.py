@@ -193,3 +193,19 @@ def test_what_is_refused(tmp_path: Path, data: bytes, wanted: str) -> None:
         log.append(data)
     assert error.value.code.name == wanted
     assert log.end == 0
+
+
+def test_files_that_nobody_uses_are_closed_and_opened_again(tmp_path: Path) -> None:
+    log = opened(tmp_path, segment_bytes=str(2**20))
+    for _ in range(5):
+        log.append(batch(b"x" * 600_000))
+
+    async def flushed() -> None:
+        await log.flush()
+        for segment in log._segments:
+            segment.rest(float("inf"))
+
+    asyncio.run(flushed())
+    assert offsets(log, 0) == [0, 1, 2, 3, 4]
+    assert log.append(batch(b"y")).base_offset == 5
+    assert offsets(log, 5) == [5]
