@@ -7,10 +7,11 @@ an exit code; the last line it prints says why where that is not 0. See `corral.
 from __future__ import annotations
 
 import json
+import struct
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,16 +22,31 @@ from corral.federated.tensors import Model as Tensors
 from corral.federated.tensors import Tensor
 from corral.inpod.kafkaml.models import Model, ModelError, Source, build, describe, revive
 
-__all__ = ["check", "predict", "read_weights", "train", "write_weights"]
+__all__ = ["check", "predict", "read_metadata", "read_weights", "train", "write_weights"]
 
 Array = NDArray[Any]
+MAX_HEADER: Final = 100_000_000
 
 
-def write_weights(path: Path, weights: list[Array]) -> None:
-    """Arrays in their order, as safetensors named by it; whole numbers as float64."""
+def write_weights(
+    path: Path, weights: Sequence[Array], metadata: Mapping[str, str] | None = None
+) -> None:
+    """Arrays in their order, as safetensors named by it; whole numbers as float64.
+
+    With ``metadata`` the file is a whole model: what `describe` said of it, by `read_metadata`.
+    """
     floats = [a if np.issubdtype(a.dtype, np.floating) else a.astype(np.float64) for a in weights]
     tensors = (Tensor.of(str(place), array) for place, array in enumerate(floats))
-    path.write_bytes(SafeTensors().encode(Tensors(tuple(tensors))))
+    data = SafeTensors().encode(Tensors(tuple(tensors)))
+    if metadata is None:
+        path.write_bytes(data)
+        return
+    (size,) = struct.unpack_from("<Q", data)
+    header = json.loads(data[8 : 8 + size])
+    text = json.dumps({"__metadata__": dict(metadata), **header}).encode()
+    text += b" " * (-len(text) % 8)
+    with path.open("wb") as file:
+        file.writelines((struct.pack("<Q", len(text)), text, memoryview(data)[8 + size :]))
 
 
 def read_weights(path: Path) -> list[Array]:
@@ -40,6 +56,18 @@ def read_weights(path: Path) -> list[Array]:
         return [found[str(place)] for place in range(len(found))]
     except (UpdateRejected, KeyError) as error:
         raise ValueError(f"these are no weights of a model: {error}") from error
+
+
+def read_metadata(path: Path) -> dict[str, str]:
+    """What a model's file says of it. Raises ValueError."""
+    with path.open("rb") as file:
+        size = int.from_bytes(file.read(8), "little")
+        if size > MAX_HEADER:
+            raise ValueError("this is no file of a model")
+        said = json.loads(file.read(size)).get("__metadata__") or {}
+    if not isinstance(said, dict) or not all(isinstance(v, str) for v in said.values()):
+        raise ValueError("this is no file of a model")
+    return said
 
 
 def check(words: list[str]) -> int:
@@ -55,7 +83,15 @@ def check(words: list[str]) -> int:
     except ModelError as error:
         _say(str(error))
         return 1
-    write_weights(out / "weights.safetensors", model.weights())
+    source_of = json.loads((source / "spec.json").read_text())
+    metadata = {
+        "framework": source_of["framework"],
+        "architecture": said["architecture"],
+        "compile_args": json.dumps(said["compile_args"]),
+        "input_shape": said["input_shape"],
+        "output_shape": said["output_shape"],
+    }
+    write_weights(out / "weights.safetensors", model.weights(), metadata)
     (out / "model.json").write_text(json.dumps(said))
     return 0
 

@@ -53,7 +53,9 @@ class RoundSettings:
     k: int | None = None
     """Updates that make a round; those of all clients without it."""
     at_least: int = 1
-    """Clients that must be there before the first round, and updates when the time is over."""
+    """Clients that must be there before the first round."""
+    enough: int = 1
+    """The fewest updates to aggregate when no more will come."""
     timeout: float = 600.0
     """Seconds; 0: no limit."""
     on_timeout: Literal["fail", "aggregate", "extend"] = "aggregate"
@@ -260,8 +262,7 @@ class Rounds:
         return self._without(have, f"only {len(have)}/{wanted} updates received in time")
 
     def _without(self, have: Sequence[str], why: str) -> Action:
-        enough = max(self.settings.at_least, 1)
-        if self.settings.on_timeout != "fail" and len(have) >= enough:
+        if self.settings.on_timeout != "fail" and len(have) >= max(self.settings.enough, 1):
             return Close(self.version, tuple(have))
         return Fail(f"the round of version {self.version} cannot be completed: {why}")
 

@@ -143,6 +143,9 @@ class Server:
             began = self._recall()
             if not began:
                 self._announce(sender)
+            if self._rounds.ended == "finished":
+                # whoever keeps the model may not have got to it
+                self._told.publish(self._current(), self._rounds)
             with Follower(
                 self._access, self._names.client_control, start=self._rounds.position
             ) as heard:
@@ -396,6 +399,7 @@ class Server:
             samples=sum(int(update["num_data"]) for update in counted),
             metrics=merged(counted),
             seconds=round(time.monotonic() - began, 3),
+            at=self._clock(),
         )
 
 

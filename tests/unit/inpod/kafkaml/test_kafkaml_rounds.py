@@ -152,10 +152,10 @@ def test_late_updates_do_not_count() -> None:
 
 
 def test_time_is_over() -> None:
-    for on_timeout, at_least, wanted in (
+    for on_timeout, enough, wanted in (
         ("fail", 1, Fail), ("aggregate", 1, Close), ("aggregate", 2, Fail), ("extend", 1, Extend),
     ):  # fmt: skip
-        play = Play(timeout=60, on_timeout=on_timeout, at_least=at_least)
+        play = Play(timeout=60, on_timeout=on_timeout, enough=enough)
         play.act()
         play.hear("a", 0)
         assert play.act() == Wait(60)
