@@ -100,3 +100,11 @@ def test_partial_results_while_it_runs(tasks: Tasks) -> None:
         {"metadata": {"annotations": {"propeller.absmach.io/progress": '{"step": 2}'}}},
     )  # fmt: skip
     tasks.wait("long", lambda status: status["results"] == {"step": 2})
+
+
+def test_a_function_with_its_inputs(tasks: Tasks) -> None:
+    add = """(module (func (export "add") (param i64 i64) (result i64)
+      (i64.add (local.get 0) (local.get 1))))"""
+    tasks.create("add", file=module(add), inputs=[2, 40], mode="infer")
+    status = tasks.phase("add", "Completed")
+    assert (status["results"], status["resultSource"]) == ({"output": 42}, "termination-message")

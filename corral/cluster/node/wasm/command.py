@@ -6,6 +6,7 @@ a device, a single file as a volume.
 
 from __future__ import annotations
 
+import json
 import os
 import posixpath
 import sys
@@ -22,9 +23,20 @@ from corral.cluster.node.wasm.plan import Folder, Plan, to_environment
 from corral.kube.quantity import Quantity
 from corral.kube.types import Obj
 
-__all__ = ["FUEL", "TIMEOUT", "Launch", "is_module", "is_wasm", "wasm_command"]
+__all__ = [
+    "FUEL",
+    "FUNCTION",
+    "INPUTS",
+    "TIMEOUT",
+    "Launch",
+    "is_module",
+    "is_wasm",
+    "wasm_command",
+]
 
 FUEL: Final = "wasm.corral.dev/fuel"
+INPUTS: Final = "wasm.corral.dev/inputs"
+FUNCTION: Final = "wasm.corral.dev/function"
 TIMEOUT: Final = "wasm.corral.dev/timeout-seconds"
 PAGE: Final = 64 << 10
 """Modules have memory in pages of this size."""
@@ -125,6 +137,8 @@ def wasm_command(
         memory=_memory(container),
         seconds=_seconds(pod),
         message=message,
+        inputs=_inputs(pod),
+        function=_annotation(pod, FUNCTION) or "",
         cache=cache,
     )
     kept = {name: machine[name] for name in ("LD_LIBRARY_PATH",) if name in machine}
@@ -239,6 +253,20 @@ def _seconds(pod: Obj) -> float | None:
     if not 0 < seconds < 1e9:
         raise ConfigError(f'annotation {TIMEOUT}: "{text}" is no positive number of seconds')
     return seconds
+
+
+def _inputs(pod: Obj) -> list[int] | None:
+    text = _annotation(pod, INPUTS)
+    if text is None:
+        return None
+    try:
+        found = json.loads(text)
+    except ValueError:
+        found = None
+    good = isinstance(found, list) and all(type(number) is int for number in found)
+    if not good or any(not -(2**63) <= number < 2**64 for number in found):
+        raise ConfigError(f'annotation {INPUTS}: "{text}" is no list of whole numbers of 64 bits')
+    return list(found)
 
 
 def _annotation(pod: Obj, name: str) -> str | None:

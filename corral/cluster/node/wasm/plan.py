@@ -46,6 +46,10 @@ class Plan:
     """Of wall-clock time, compiling included."""
     message: str = ""
     """The file to write to why it ended, where it did not end by itself."""
+    inputs: Sequence[int] | None = None
+    """Arguments of a function, where the module is a library; None: it must be a program."""
+    function: str = ""
+    """The function that is meant, where the module has several."""
     cache: str = ""
     """The folder for compiled modules; empty for none."""
 

@@ -7,10 +7,11 @@ the termination message and the last line of the log say why.
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, NoReturn
@@ -209,11 +210,17 @@ def _execute(plan: Plan, engine: Engine, content: bytes) -> Ended:
     except WasmtimeError as err:
         return _refused(plan, str(err))
     start, memory = exports.get("_start"), exports.get("memory")
-    if not isinstance(start, Func):
+    call = _entry(plan, start, exports) if plan.inputs is not None else start
+    if isinstance(call, str):
+        return Ended(outcomes.BROKEN, f"{plan.argv[0]}: {call}")
+    if not isinstance(call, Func):
         what = "has no function _start: it is a library, not a program"
         return Ended(outcomes.BROKEN, f"{plan.argv[0]}: the module {what}")
     try:
-        start(store)
+        if call is start:
+            call(store)
+        else:
+            _tell(plan, call(store, *_arguments(plan, call, store)))
     except ExitTrap as trap:
         return Ended(trap.code)
     except Trap as trap:
@@ -223,6 +230,55 @@ def _execute(plan: Plan, engine: Engine, content: bytes) -> Ended:
         # a call to the machine that made no sense
         return Ended(outcomes.TRAP, _cause(str(err)))
     return Ended(0)
+
+
+def _entry(plan: Plan, start: object, exports: Mapping[str, object]) -> Func | str:
+    """What is to be called: the program, else the function of a library; or why nothing is."""
+    if isinstance(start, Func):
+        return start
+    functions = {
+        name: found
+        for name, found in exports.items()
+        if isinstance(found, Func) and not name.startswith("_")
+    }
+    chosen = functions.get(plan.function)
+    if chosen is None and len(functions) == 1:
+        (chosen,) = functions.values()
+    if chosen is None:
+        names = ", ".join(sorted(functions)) or "none"
+        return (
+            "the module is a library: say which of its functions is meant in the annotation "
+            f"wasm.corral.dev/function (there are: {names})"
+        )
+    return chosen
+
+
+def _arguments(plan: Plan, function: Func, store: Store) -> list[int | float]:
+    """The inputs as the function's parameters take them: whole numbers wrap, others convert."""
+    wanted = [str(kind) for kind in function.type(store).params]
+    inputs = list(plan.inputs or ())
+    if len(wanted) != len(inputs):
+        raise WasmtimeError(
+            f"the function takes {len(wanted)} numbers ({', '.join(wanted)}), there are "
+            f"{len(inputs)} inputs"
+        )
+    return [_number(kind, value) for kind, value in zip(wanted, inputs, strict=True)]
+
+
+def _number(kind: str, value: int) -> int | float:
+    if kind not in ("i32", "i64"):
+        return float(value)
+    size = 32 if kind == "i32" else 64
+    wrapped = value & ((1 << size) - 1)
+    return wrapped - (1 << size) if wrapped >> (size - 1) else wrapped
+
+
+def _tell(plan: Plan, output: object) -> None:
+    """What a function gave: on standard output, and as the termination message."""
+    text = json.dumps({"output": output})
+    os.write(1, f"{text}\n".encode())
+    if plan.message:
+        Path(plan.message).write_text(text[:MAX_MESSAGE])
 
 
 def _surroundings(plan: Plan) -> WasiConfig:

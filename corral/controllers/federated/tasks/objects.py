@@ -35,6 +35,8 @@ SCHEME: Final = "oci://"
 RUNTIME_CLASS: Final = "wasm"
 INPUTS_ANNOTATION: Final = "wasm.corral.dev/inputs"
 """On the pod: the arguments of the function that a module exports, as JSON."""
+FUNCTION_ANNOTATION: Final = "wasm.corral.dev/function"
+"""On the pod: the function that is meant, where a module has several."""
 _MODULE_VOLUME: Final = "corral-module"
 
 
@@ -100,7 +102,7 @@ def workload(
     pod = {
         "metadata": {
             "labels": {**labels, names.JOB_NAME_LABEL: names.job_name(task.name)},
-            **({"annotations": annotations} if (annotations := _annotations(spec)) else {}),
+            **({"annotations": annotations} if (annotations := _annotations(task)) else {}),
         },
         "spec": _pod_spec(task, proplet, settings),
     }
@@ -158,10 +160,13 @@ def _label_value(id: str) -> str:
     return id[:63].rstrip("-._")
 
 
-def _annotations(spec: WasmTaskSpec) -> dict[str, str]:
-    if spec.inputs and runs_module(spec):
-        return {INPUTS_ANNOTATION: orjson.dumps(spec.inputs).decode()}
-    return {}
+def _annotations(task: WasmTask) -> dict[str, str]:
+    """For modules that are no programs: the function of the task's name is called with these."""
+    spec = task.spec
+    if not spec.inputs or not runs_module(spec):
+        return {}
+    inputs = orjson.dumps(spec.inputs).decode()
+    return {INPUTS_ANNOTATION: inputs, FUNCTION_ANNOTATION: task.name}
 
 
 # --- the pod -------------------------------------------------------------------------------------

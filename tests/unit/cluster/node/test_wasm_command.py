@@ -269,3 +269,16 @@ def test_the_cache_is_bounded(tmp_path: Path) -> None:
         os.utime(tmp_path / "cache" / f"k{number}", (number, number))
     assert len(os.listdir(tmp_path / "cache")) <= 65 and cache.load("k69") == b"x"
     assert cache.load("k0") is None
+
+
+@pytest.mark.parametrize("text", ["", "5", "[1.5]", '["1"]', "[true]", "[18446744073709551616]"])
+def test_inputs_that_are_none(text: str) -> None:
+    with pytest.raises(ConfigError, match="no list of whole numbers"):
+        made("/models/a.wasm", of=pod(inputs=text))
+
+
+def test_inputs_of_a_function() -> None:
+    plan = made("/models/a.wasm", of=pod(inputs="[1, -2]", function="add")).plan
+    assert (plan.inputs, plan.function) == ([1, -2], "add")
+    assert from_environment(to_environment(plan)) == plan
+    assert made("/models/a.wasm").plan.inputs is None

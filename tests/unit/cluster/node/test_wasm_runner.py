@@ -350,3 +350,52 @@ async def test_the_plan_is_not_for_everybody(modules: Modules) -> None:
     assert b"secret" not in command_line(pid)
     assert os.stat(f"/proc/{pid}/environ").st_mode & 0o077 == 0
     await container.kill()
+
+
+# --- functions of libraries ----------------------------------------------------------------------
+
+ADD = """(module
+  (func (export "add") (param i64 i64) (result i64) (i64.add (local.get 0) (local.get 1))))"""
+TWO = """(module
+  (func (export "half") (param f64) (result f64) (f64.div (local.get 0) (f64.const 2)))
+  (func (export "same") (param i32) (result i32) (local.get 0)))"""
+
+
+@pytest.mark.parametrize(
+    ("wat", "annotations", "output"),
+    [
+        (ADD, {"inputs": "[2, 40]"}, "42"),
+        (ADD, {"inputs": "[18446744073709551615, 3]"}, "2"),
+        (TWO, {"inputs": "[5]", "function": "half"}, "2.5"),
+        (TWO, {"inputs": "[4294967295]", "function": "same"}, "-1"),
+    ],
+)
+async def test_a_function_is_given_its_inputs(
+    modules: Modules, wat: str, annotations: dict[str, str], output: str
+) -> None:
+    state = await modules.run(wat, annotations=annotations)
+    assert state.exit_code == 0
+    assert modules.said() == modules.message.read_text() == f'{{"output": {output}}}'
+
+
+@pytest.mark.parametrize(
+    ("wat", "annotations", "code", "why"),
+    [
+        (TWO, {"inputs": "[5]"}, 126, "(there are: half, same)"),
+        (ADD, {"inputs": "[5]"}, 134, "the function takes 2 numbers (i64, i64), there are 1"),
+        ("(module)", {"inputs": "[]"}, 126, "(there are: none)"),
+    ],
+)
+async def test_a_function_that_cannot_be_called(
+    modules: Modules, wat: str, annotations: dict[str, str], code: int, why: str
+) -> None:
+    state = await modules.run(wat, annotations=annotations)
+    assert state.exit_code == code
+    assert why in modules.message.read_text()
+
+
+async def test_a_program_is_run_whatever_its_inputs(modules: Modules) -> None:
+    words = '(data (i32.const 100) "hello\\n")'
+    body = "(call $say (i32.const 1) (i32.const 100) (i32.const 6))"
+    state = await modules.run(program(body, words), annotations={"inputs": "[1]"})
+    assert (state.exit_code, modules.said()) == (0, "hello")
