@@ -3,7 +3,9 @@
 Each side is a process of its own that holds the `.npy` payloads of all clients in memory and,
 told so, goes from these bytes to the aggregated array; the sides take turns. The first call and
 the warm ones are told apart, and the growth of peak memory of each. `ratio` = Flower's warm FedAvg
-time over ours. The peers are installed from the package index into the user's cache, once.
+time over ours, in its fastest way (`aggregate_inplace`); `ratio_plain` in its older one, which
+decodes all updates first (`aggregate`). The peers are installed from the package index into the
+user's cache, once.
 """
 
 from __future__ import annotations
@@ -134,6 +136,7 @@ def main() -> None:
     with ExitStack() as stack:
         sides = start(stack, clients, size, ["corral", "flower", "nvflare"])
         fedavg = measure(sides, "fedavg", repeats)
+        plain = measure(sides[:2], "fedavg-plain", 2)
         single = measure(sides[:1], "one-by-one", 2)["corral"]
         order = len({sides[0].run(rule)["digest"] for rule in ("fedavg", "one-by-one")}) == 1
         decoding = sides[0].run("json 200000")
@@ -146,6 +149,8 @@ def main() -> None:
             "name": "aggregate",
             "ratio": round(flower["warm_s"] / ours["warm_s"], 2),
             "ratio_first": round(flower["first_s"] / ours["first_s"], 2),
+            "ratio_plain": round(plain["flower"]["warm_s"] / plain["corral"]["warm_s"], 2),
+            "ratio_plain_first": round(plain["flower"]["first_s"] / ours["first_s"], 2),
             "ratio_nvflare": round(fedavg["nvflare"]["warm_s"] / ours["warm_s"], 2),
             "ratio_json_decode": round(decoding["cpython"] / decoding["corral"], 2),
             "ratio_robust": {
@@ -157,6 +162,7 @@ def main() -> None:
             "model_mb": size * 4 / 1e6,
             "any_order_same_bits": order,
             "fedavg": fedavg,
+            "fedavg_plain": plain,
             "one_by_one": single,
             "robust": {"clients": few, "parameters": small, **robust},
             "json_ns_per_number": decoding,

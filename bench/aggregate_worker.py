@@ -45,6 +45,7 @@ def corral_rules() -> dict[str, Callable[[], Any]]:
 
     return {
         "fedavg": lambda: together("fedavg", {}),
+        "fedavg-plain": lambda: together("fedavg", {}),
         "one-by-one": one_by_one,
         "median": lambda: together("median", {}),
         "trimmed-mean": lambda: together("trimmed-mean", {"fraction": 0.2}),

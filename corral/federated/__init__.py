@@ -1,8 +1,8 @@
 """Federated learning without a cluster: strategies, codecs, exact streaming aggregation, privacy.
 
-Python and NumPy, and C where there is a compiler (`native`); nothing of Kubernetes in it. Start with
-`Aggregation` (engine.py): it takes the updates of a round as they come and gives the next model.
-docs/federated.md tells the rest.
+Python and NumPy, and C where there is a compiler (`native`); nothing of Kubernetes in it. Start
+with `Aggregation` (engine.py): it takes the updates of a round as they come and gives the next
+model. docs/federated.md tells the rest.
 """
 
 from corral.federated.codecs import CODECS, Codec, Spool, codec, decode_chunks, decode_stream
