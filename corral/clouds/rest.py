@@ -108,7 +108,7 @@ class RestClient:
                 await self.pause(self._pause(attempt, last))
             try:
                 answer = await self._send(method, url, params, body, headers)
-            except (OSError, TimeoutError, ValueError) as error:  # ClientError is an OSError or not
+            except (OSError, TimeoutError) as error:
                 last = error
                 continue
             if answer.status == 401 and attempt == 0:
@@ -171,9 +171,11 @@ class RestClient:
         if self._session is None:
             timeout = aiohttp.ClientTimeout(total=self.patience.request_s)
             self._session = aiohttp.ClientSession(timeout=timeout)
-        authorization = await self.tokens.header(self._session)
-        sent = {**(headers or {}), **({"Authorization": authorization} if authorization else {})}
         try:
+            authorization = await self.tokens.header(self._session)
+            sent = dict(headers or {})
+            if authorization:
+                sent["Authorization"] = authorization
             async with self._session.request(
                 method, url, params=params, json=body, headers=sent, allow_redirects=False
             ) as answer:

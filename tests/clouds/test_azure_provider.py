@@ -8,7 +8,15 @@ from random import Random
 import pytest
 from aiohttp import web
 
-from corral.clouds import AccountRefused, BadRequest, CloudError, QuotaExceeded, StockOut, VmRef
+from corral.clouds import (
+    AccountRefused,
+    BadRequest,
+    CloudError,
+    QuotaExceeded,
+    StockOut,
+    Transient,
+    VmRef,
+)
 from corral.clouds.azure import (
     AzureProvider,
     AzureSettings,
@@ -121,6 +129,9 @@ class Authority(Server):
         return app
 
     async def _secret(self, request: web.Request) -> web.Response:
+        return await self.faults.around("token", request, lambda: self._exchange(request))
+
+    async def _exchange(self, request: web.Request) -> web.Response:
         form = await request.post()
         assert form["grant_type"] == "client_credentials"
         assert form["scope"] == "https://management.azure.com/.default"
@@ -165,6 +176,25 @@ async def test_an_application_s_secret(cloud: Cloud, authority: Authority, secre
         else:
             with pytest.raises(AccountRefused, match="AADSTS7000215"):
                 await made.list(OWNER)
+    finally:
+        await made.close()
+
+
+async def test_an_authority_that_drops_us_is_asked_again(
+    cloud: Cloud, authority: Authority
+) -> None:
+    authority.faults.lose("token", times=2)
+    tokens = ClientSecret(
+        tenant="tenant", client_id="app", secret="right", authority=authority.endpoint
+    )
+    made = provider(cloud, tokens)
+    try:
+        assert await made.list(OWNER) == []
+        assert authority.faults.requests["token"] == 3
+        tokens.forget()
+        authority.faults.lose("token", times=100)
+        with pytest.raises(Transient):
+            await made.list(OWNER)
     finally:
         await made.close()
 

@@ -94,8 +94,12 @@ async def join(
     cluster: Cluster,
     tokens: TokenStore,
     settings: JoinSettings | None = None,
+    *,
+    given_token: BootstrapToken | None = None,
 ) -> bool:
     """Join one VM under its own name; False when it had joined before.
+
+    ``given_token`` is one that somebody else made and looks after: it is used and left alone.
 
     Raises:
         JoinError: it did not join.
@@ -104,9 +108,11 @@ async def join(
     how = settings or JoinSettings()
     login.checked()
     await _let_in(vm, login, how)
-    token = BootstrapToken.fresh(now=how.clock(), lifetime_s=how.join_s + _MARGIN_S)
+    lifetime = how.join_s + _MARGIN_S
+    token = given_token or BootstrapToken.fresh(now=how.clock(), lifetime_s=lifetime)
     given = configuration(cluster, token, vm)
-    await tokens.put(token, vm)
+    if given_token is None:
+        await tokens.put(token, vm)
     try:
         done = await ssh.run(login, script(how.join_s), given, limit_s=how.join_s + _MARGIN_S / 2)
     except TimeoutError as error:
@@ -114,7 +120,8 @@ async def join(
     except ssh.SshError as error:
         raise NotReachable(f"the connection to {vm} was lost while it joined: {error}") from error
     finally:
-        await asyncio.shield(tokens.remove(token))
+        if given_token is None:
+            await asyncio.shield(tokens.remove(token))
     if done.status == 0 and JOINED in done.output:
         logger.info("VM %s joined with token %s", vm, token)
         return True

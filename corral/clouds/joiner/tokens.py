@@ -8,6 +8,7 @@ writing it is the caller's.
 from __future__ import annotations
 
 import hashlib
+import math
 import re
 import secrets
 import string
@@ -15,11 +16,14 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any, Final
 
+from corral.clouds.errors import BadRequest
+
 __all__ = ["GROUP", "BootstrapToken", "ca_cert_hash", "is_ca_cert_hash"]
 
 GROUP: Final = "system:bootstrappers:kubeadm:default-node-token"
 """What kubeadm's own roles are bound to."""
 _ALPHABET: Final = string.ascii_lowercase + string.digits
+_TOKEN: Final = re.compile(r"([a-z0-9]{6})\.([a-z0-9]{16})")
 _HASH: Final = re.compile(r"sha256:[0-9a-f]{64}")
 
 
@@ -36,6 +40,14 @@ class BootstrapToken:
     def fresh(cls, *, now: float, lifetime_s: float) -> BootstrapToken:
         """A new one nobody can guess."""
         return cls(_random(6), _random(16), now + lifetime_s)
+
+    @classmethod
+    def parse(cls, text: str, *, expires: float = math.inf) -> BootstrapToken:
+        """One that somebody else made. Raises BadRequest."""
+        match = _TOKEN.fullmatch(text.strip())
+        if match is None:
+            raise BadRequest("the join token is not of the form abcdef.0123456789abcdef")
+        return cls(match[1], match[2], expires)
 
     def __str__(self) -> str:
         return f"{self.id}.***"

@@ -8,6 +8,7 @@ ever: ids of VMs that are gone are remembered.
 from __future__ import annotations
 
 import asyncio
+import json
 import os
 import shutil
 import signal
@@ -52,7 +53,7 @@ def node_command(*options: str) -> tuple[str, ...]:
     """How a node agent is started for a VM, with a kubeconfig from the VM's files."""
     start = (sys.executable, "-m", "corral.cli.main", "node", "--name", "{name}")
     folders = ("--data-dir", "{data}", "--kubeconfig", "{folder}/kubeconfig")
-    return (*start, *folders, *options)
+    return (*start, *folders, "--gpus", "{folder}/gpus.json", *options)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -65,6 +66,11 @@ class LocalSettings:
     files: Callable[[VmRequest], Mapping[str, str]] = lambda request: {}
     """Put into the VM's folder before it starts, readable by its owner only: a kubeconfig, say."""
     environment: Mapping[str, str] = field(default_factory=dict)
+    devices: Sequence[Mapping[str, Any]] | None = None
+    """GPUs of this machine (index, model, memory_mib), each for one VM at a time.
+
+    None: VMs that ask for GPUs are given pretended ones.
+    """
     capacity: Mapping[str, int] = field(default_factory=dict)
     """How many VMs there can be in a zone; a zone that is not named has no limit."""
     quota: int | None = None
@@ -152,7 +158,7 @@ class LocalProvider:
             record = folder.record()
             if record is None:
                 self._allow(request)
-                self._write(folder, request)
+                self._write(folder, request, self._devices(request))
             elif record.labels.get(REQUEST_LABEL) != request.request_id:
                 raise BadRequest(
                     f"there is a VM {request.name} that this request did not make: "
@@ -187,7 +193,30 @@ class LocalProvider:
                 f"the quota is {self._settings.quota} VMs", code="QUOTA", scope=Scope.REGION
             )
 
-    def _write(self, folder: Folder, request: VmRequest) -> None:
+    def _devices(self, request: VmRequest) -> Sequence[Mapping[str, Any]]:
+        """The GPUs of a new VM. Raises StockOut."""
+        count = request.gpu.count if request.gpu is not None else 0
+        model = request.gpu.type if request.gpu is not None else ""
+        if self._settings.devices is None:
+            return [{"index": str(number), "model": model} for number in range(count)]
+        taken = {
+            device["index"]
+            for vm in self._all()
+            if vm.alive and (record := Folder(self._vms / vm.name).record()) is not None
+            for device in record.devices
+        }
+        free = [each for each in self._settings.devices if each["index"] not in taken]
+        if len(free) < count:
+            raise StockOut(
+                f"this machine has {len(free)} GPUs to give, not {count}",
+                code="NO_GPU",
+                scope=Scope.ZONE,
+            )
+        return free[:count]
+
+    def _write(
+        self, folder: Folder, request: VmRequest, devices: Sequence[Mapping[str, Any]]
+    ) -> None:
         """The VM's folder, all at once."""
         partial = Folder(Path(mkdtemp(prefix=".new-", dir=self._vms)))
         try:
@@ -195,6 +224,7 @@ class LocalProvider:
             partial.path.chmod(0o711)
             for name, text in self._settings.files(request).items():
                 write(partial.path / name, text)
+            write(partial.path / "gpus.json", json.dumps(list(devices)))
             words = {
                 "{name}": request.name,
                 "{folder}": str(folder.path),
@@ -211,6 +241,7 @@ class LocalProvider:
                     command=[_filled(word, words) for word in self._settings.command],
                     environment=self._settings.environment,
                     stop_grace_s=self._settings.stop_grace_s,
+                    devices=devices,
                 )
             )
             partial.path.rename(folder.path)

@@ -35,6 +35,8 @@ class Record:
     command: Sequence[str]
     environment: Mapping[str, str] = field(default_factory=dict)
     stop_grace_s: float
+    devices: Sequence[Mapping[str, Any]] = ()
+    """GPUs that are this VM's alone."""
 
 
 @dataclass(frozen=True, slots=True)

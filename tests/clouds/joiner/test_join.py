@@ -11,6 +11,7 @@ import pytest
 
 from corral.clouds import BadRequest
 from corral.clouds.joiner import (
+    BootstrapToken,
     Cluster,
     HostKeyRefused,
     JoinRefused,
@@ -78,6 +79,17 @@ async def test_a_vm_joins_once(machine: Machine, tokens: Tokens) -> None:
     assert len(joined(machine)) == 1
     assert tokens.left() == []
     assert tokens.put_ones[0].value != tokens.put_ones[1].value
+
+
+async def test_a_token_of_somebody_else_is_used_and_left_alone(
+    machine: Machine, tokens: Tokens
+) -> None:
+    machine.boot()
+    token = BootstrapToken.parse("abcdef.0123456789abcdef")
+    await tokens.put(token, "")
+    assert await join("trainer-0", machine.login(), CLUSTER, tokens, QUICK, given_token=token)
+    assert tokens.put_ones == [token]
+    assert tokens.left() == ["abcdef"]
 
 
 @pytest.mark.parametrize("kind", ["ed25519", "rsa", "ecdsa"])

@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 
-from corral.clouds import State, Vm, VmRef, VmRequest
+from corral.clouds import Gpu, State, Vm, VmRef, VmRequest
 from corral.clouds.local import LocalProvider, LocalSettings, node_command
 from corral.clouds.local.processes import Process, below
 from corral.clouds.local.records import Folder
@@ -49,7 +49,7 @@ class Cloud:
         self.provider = LocalProvider(
             LocalSettings(
                 folder=self.folder / "cloud",
-                command=node_command("--client-ca", str(authority), "--gpus", "none"),
+                command=node_command("--client-ca", str(authority)),
                 files=lambda request: {"kubeconfig": kubeconfig},
                 stop_grace_s=1.0,
             )
@@ -62,6 +62,7 @@ class Cloud:
             owner="tests",
             zone="local-a",
             machine_type="small",
+            gpu=Gpu("nvidia-tesla-t4", 2),
         )
         return asyncio.run(self.provider.create(request))
 
@@ -165,6 +166,8 @@ def test_a_vm_that_is_deleted_leaves_nothing(
 ) -> None:
     made = cloud.create()
     eventually(lambda: is_ready(cluster))
+    node = cluster.get("v1", "nodes", VM)
+    assert node["status"]["allocatable"]["nvidia.com/gpu"] == "2"
     run_pod(objects, "pod-deleted")
     processes = cloud.processes()
     asyncio.run(cloud.provider.delete(made.ref))

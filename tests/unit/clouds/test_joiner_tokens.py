@@ -46,6 +46,13 @@ def test_fresh_tokens_have_the_form_and_differ() -> None:
     assert tokens[0].expires == 160.0
 
 
+def test_tokens_of_others() -> None:
+    assert BootstrapToken.parse(" abcdef.0123456789abcdef\n").value == TOKEN.value
+    for text in ("", "abcdef", "ABCDEF.0123456789abcdef", "abcdef.0123456789abcde"):
+        with pytest.raises(BadRequest, match="form"):
+            BootstrapToken.parse(text)
+
+
 def test_a_token_does_not_show_itself() -> None:
     assert TOKEN.secret not in f"{TOKEN} {TOKEN!r}"
     assert "PRIVATE" not in repr(

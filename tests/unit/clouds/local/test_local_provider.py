@@ -16,6 +16,7 @@ import pytest
 from corral.clouds import (
     BadRequest,
     CloudProvider,
+    Gpu,
     Hazard,
     NoticeKind,
     Price,
@@ -99,7 +100,7 @@ async def test_a_lost_answer_makes_no_second_vm(cloud: Cloud, until: Until) -> N
 async def test_a_provider_that_died_before_it_started_the_vm(cloud: Cloud, until: Until) -> None:
     request = cloud.request()
     provider = cloud.provider()
-    provider._write(cloud.of("vm-0"), request)  # what it had done by then
+    provider._write(cloud.of("vm-0"), request, [])  # what it had done by then
     seen = await cloud.provider().get(REF)
     assert seen is not None
     assert seen.state is State.PENDING
@@ -306,6 +307,34 @@ async def test_room_and_quota(cloud: Cloud) -> None:
         await provider.create(cloud.request(2, zone="local-b"))
     await provider.delete(first.ref)
     await provider.create(cloud.request(2))
+
+
+async def test_gpus_are_one_vm_s_alone(cloud: Cloud) -> None:
+    devices = [{"index": str(number), "model": "H200"} for number in range(3)]
+    provider = cloud.provider(devices=devices)
+
+    def given(name: str) -> list[str]:
+        text = (cloud.of(name).path / "gpus.json").read_text()
+        return [device["index"] for device in json.loads(text)]
+
+    first = await provider.create(cloud.request(0, gpu=Gpu("H200", 2)))
+    await provider.create(cloud.request(1, gpu=Gpu("H200")))
+    assert (given("vm-0"), given("vm-1")) == (["0", "1"], ["2"])
+    with pytest.raises(StockOut) as stock:
+        await provider.create(cloud.request(2, gpu=Gpu("H200")))
+    assert stock.value.code == "NO_GPU"
+    await provider.create(cloud.request(3))
+    assert given("vm-3") == []
+    await provider.kill(first.ref)
+    await provider.create(cloud.request(4, gpu=Gpu("H200", 2)))
+    assert given("vm-4") == ["0", "1"]
+
+
+async def test_gpus_are_pretended_where_no_devices_are_named(cloud: Cloud) -> None:
+    provider = cloud.provider()
+    await provider.create(cloud.request(gpu=Gpu("nvidia-tesla-t4", 2)))
+    devices = json.loads((cloud.of("vm-0").path / "gpus.json").read_text())
+    assert devices == [{"index": str(n), "model": "nvidia-tesla-t4"} for n in range(2)]
 
 
 async def test_planned_faults_happen_so_often_and_where_they_should(cloud: Cloud) -> None:
