@@ -154,16 +154,18 @@ class Aggregator:
     async def discard(self, view: RoundView, references: Sequence[str]) -> None:
         """Delete the artifacts of updates; those that are gone already are no error.
 
+        Only what is among the job's own updates is: participants may name anything.
+
         Raises:
             RegistryError: the registry did not answer, or does not allow it.
         """
+        place = self._places.repository(view.repository, view.namespace, view.job, "updates")
         async with await self._places.open(view.namespace, view.secret) as artifacts:
             for text in references:
                 try:
-                    reference = self._places.update(
-                        text, own=view.repository, namespace=view.namespace
-                    )
-                    await artifacts.delete(reference)
+                    reference = Reference.parse(text)
+                    if reference.name == place.name and reference.digest:
+                        await artifacts.delete(reference)
                 except (NotFound, InvalidReference):
                     continue
 

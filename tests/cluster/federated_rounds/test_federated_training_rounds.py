@@ -180,6 +180,20 @@ def test_references_to_what_is_not_ours(learning: Learning, reference: str, reas
     assert reason in entries(status)["p1"]["message"]
 
 
+def test_only_updates_of_the_job_are_deleted(learning: Learning) -> None:
+    """A participant that names another job's model is not helped to remove it."""
+    namespace = learning.objects.namespace
+    where = f"oci://{REGISTRY}/{namespace}/other/models:round-1"
+    precious = learning.registry.push(where, np.ones(3, "<f4").tobytes())
+    learning.create(job("fl", "p1"))
+    more = {"update_b64": None, "update_ref": precious, "format": "f32-le"}
+    learning.send("round-1-fl-p1", [], **more)
+    learning.wait(
+        "trainingrounds", "round-1-fl", lambda s: condition(s, "CleanedUp").get("status") == "True"
+    )
+    assert learning.registry.has(precious)
+
+
 def test_late_updates_count_in_a_later_round(learning: Learning) -> None:
     learning.create(job("fl", "p1", "p2", rounds=3, kOfN=1, policy={"strategy": "parallel"}))
     learning.become("round-1-fl-p2", "Running")
