@@ -82,7 +82,7 @@ class PropletGroupStatus(Model):
     proplets: list[PropletInfo] | None = None
     total_proplets: Int32 | None = None
     available_proplets: Int32 | None = None
-    """Those that are alive and have room."""
+    """Those that are alive."""
     last_selected: str | None = None
     """The proplet that got the last task, for round-robin."""
     conditions: Conditions | None = None
