@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from corral.api.propeller import GROUP
+from corral.controllers.couriers import COURIER, FETCHER, FL_DIR
 
 __all__ = [
     "ATTEMPT_LABEL",
@@ -39,9 +40,6 @@ CANCEL_ANNOTATION: Final = f"{GROUP}/cancelled"
 """On a task: it is to end at once, for the reason that is written here."""
 
 CONTAINER: Final = "wasm-task"
-COURIER: Final = "deliver"
-FETCHER: Final = "fetch-model"
-FL_DIR: Final = "/fl"
 MODULE_DIR: Final = "/module"
 MODULE: Final = "module.wasm"
 

@@ -1,0 +1,41 @@
+"""How the controllers of ``kafkaml.corral.dev`` work: every figure with its default and unit."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+__all__ = ["KafkaMLSettings"]
+
+
+@dataclass(frozen=True, slots=True)
+class KafkaMLSettings:
+    """Of one operator process; durations in seconds."""
+
+    kafka: str = ""
+    """The bootstrap servers that pods use; empty: every deployment must name its own."""
+    registry: str = ""
+    """Where models are kept, as ``oci://registry.corral.local``."""
+    registry_map: tuple[str, ...] = ()
+    """``NAME=URL`` of registries that pods reach elsewhere than their names say."""
+    courier_image: str = "corral/courier"
+    images: Mapping[str, str] = field(
+        default_factory=lambda: {
+            "numpy": "corral/kafkaml-numpy",
+            "tf": "corral/kafkaml-tensorflow",
+            "pth": "corral/kafkaml-pytorch",
+        }
+    )
+    """What models of a framework are checked, trained and asked in."""
+    server_image: str = "corral/kafkaml-server"
+    workers: int = 4
+    resync: float = 300.0
+    timeout: float = 60.0
+    field_manager: str = "corral-kafkaml"
+    client_ttl: int = 100
+    """Seconds for which the Job of a client stays after its end."""
+    client_backoff: int = 1
+    """Failures of a client that are answered by another try."""
+    server_backoff: int = 10
+    poll: float = 5.0
+    """How often a running deployment is looked at though nothing has changed."""
