@@ -144,7 +144,7 @@ class Broker:
             except TimeoutError:
                 await self._round()
             self._hurry.clear()
-            await asyncio.to_thread(self.topics.clear)
+            await self.topics.clear()
 
     async def _round(self) -> None:
         now = time.time()
@@ -178,7 +178,7 @@ class Broker:
                 for log in topic.logs:
                     await log.close()
             await asyncio.to_thread(self.coordinator.offsets.flush)
-            await asyncio.to_thread(self.topics.clear)
+            await self.topics.clear()
         if self._lock >= 0:
             os.close(self._lock)
             self._lock = -1

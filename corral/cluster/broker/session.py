@@ -21,6 +21,7 @@ __all__ = ["ClientSession"]
 
 logger = logging.getLogger(__name__)
 
+_PRODUCE: Final = 0
 _API_VERSIONS: Final = 18
 
 
@@ -65,6 +66,8 @@ class ClientSession:
             raise Malformed(f"request {head.key} in version {head.version} is not offered")
         if not self.trusted and head.key not in BEFORE_LOGIN:
             raise Malformed(f"request {head.key} before a login")
+        if head.key != _PRODUCE and len(frame) > self._broker.settings.limits.other_frame_bytes:
+            raise Malformed(f"request {head.key} has {len(frame)} bytes")
         request = codec.read(frame, head.key, head.version)
         call = Call(self._broker, self, head.version, head.client, request)
         said = await api.answer(call)

@@ -20,6 +20,8 @@ class Limits:
     connections: int = 1000
     frame_bytes: int = 100 * 2**20
     """Of one request."""
+    other_frame_bytes: int = 8 * 2**20
+    """Of one request that brings no records."""
     strange_frame_bytes: int = 64 * 2**10
     """Of one request of somebody who has not said who they are, where that is asked for."""
     pending_bytes: int = 512 * 2**20

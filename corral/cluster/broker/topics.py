@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import re
 import shutil
@@ -23,6 +24,7 @@ __all__ = ["Topic", "Topics", "check_name"]
 
 logger = logging.getLogger(__name__)
 
+_DELETED: Final = ".deleted"
 _NAME: Final = re.compile(r"[a-zA-Z0-9._-]{1,249}")
 
 
@@ -60,17 +62,31 @@ class Topics:
         """Read what is on disk. Raises DataError, OSError."""
         for name, value in self._settings.topic_defaults.items():
             checked(name, value)
-        try:
-            stored = orjson.loads(self._file.read_bytes())["topics"]
-        except FileNotFoundError:
-            stored = {}
-        except (ValueError, KeyError) as err:
-            raise DataError(f"{self._file} is damaged ({err}): restore it from a copy") from err
-        for name, row in stored.items():
-            self._hold(name, uuid.UUID(row["id"]), row["configs"], row["partitions"])
+        for name, number, own, partitions in self._stored():
+            self._hold(name, number, own, partitions)
         self._folder.mkdir(parents=True, exist_ok=True)
         known = {topic.id.hex for topic in self._topics.values()}
-        self._removed += [path for path in self._folder.iterdir() if path.name not in known]
+        for path in self._folder.iterdir():
+            if path.suffix == _DELETED:
+                self._removed.append(path)
+            elif path.name not in known:
+                logger.warning("%s belongs to no topic; remove it if nobody misses it", path)
+
+    def _stored(self) -> list[tuple[str, uuid.UUID, dict[str, str], int]]:
+        try:
+            return [
+                (name, uuid.UUID(row["id"]), dict(row["configs"]), int(row["partitions"]))
+                for name, row in orjson.loads(self._file.read_bytes())["topics"].items()
+            ]
+        except FileNotFoundError:
+            if self._folder.is_dir() and any(self._folder.iterdir()):
+                raise DataError(
+                    f"{self._file} is missing, and {self._folder} has records: restore the file "
+                    "from a copy, or move the folder away"
+                ) from None
+            return []
+        except (ValueError, KeyError, TypeError, AttributeError) as err:
+            raise DataError(f"{self._file} is damaged ({err}): restore it from a copy") from err
 
     def _hold(self, name: str, number: uuid.UUID, own: Mapping[str, str], partitions: int) -> Topic:
         config = TopicConfig(own, self._settings.topic_defaults)
@@ -159,8 +175,13 @@ class Topics:
     def delete(self, name: str) -> Topic:
         """Raises BrokerError."""
         topic = self._must(name)
+        del self._topics[name]
+        try:
+            self._write()
+        except BrokerError:
+            self._topics[name] = topic
+            raise
         self._let_go(topic)
-        self._write()
         return topic
 
     def _must(self, name: str) -> Topic:
@@ -170,10 +191,15 @@ class Topics:
         return topic
 
     def _let_go(self, topic: Topic) -> None:
-        del self._topics[topic.name], self.ids[topic.id]
+        self._topics.pop(topic.name, None)
+        del self.ids[topic.id]
         for log in topic.logs:
             log.delete()
-        self._removed.append(self._folder / topic.id.hex)
+        path = self._folder / topic.id.hex
+        try:
+            self._removed.append(path.rename(path.with_suffix(_DELETED)))
+        except OSError as err:
+            logger.error("%s: cannot be set aside: %s", path, err)
 
     def _write(self) -> None:
         rows: dict[str, Any] = {
@@ -190,9 +216,8 @@ class Topics:
             logger.error("%s: cannot write: %s", self._file, err)
             raise BrokerError(ErrorCode.kafka_storage_error, f"cannot write: {err}") from err
 
-    def clear(self) -> None:
-        """Remove the folders of topics that are gone. May run in another thread."""
+    async def clear(self) -> None:
+        """Remove the folders of topics that are gone."""
         gone, self._removed = self._removed, []
         for path in gone:
-            shutil.rmtree(path, ignore_errors=True)
-            logger.debug("removed %s", path)
+            await asyncio.to_thread(shutil.rmtree, path, ignore_errors=True)

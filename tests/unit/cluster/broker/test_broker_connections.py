@@ -61,6 +61,15 @@ async def test_bytes_that_trickle_do_not_hold_a_request_open(tmp_path: Path) -> 
         writer.close()
 
 
+async def test_only_records_make_a_request_large(tmp_path: Path) -> None:
+    async with running(tmp_path, other_frame_bytes=1000) as port:
+        reader, writer = await asyncio.open_connection("127.0.0.1", port)
+        body = VERSIONS + b"x" * 1000
+        writer.write(struct.pack(">i", len(body)) + body)
+        assert await ended(reader)
+        writer.close()
+
+
 async def test_more_connections_than_there_may_be(tmp_path: Path) -> None:
     async with running(tmp_path, connections=2) as port:
         held = [await asyncio.open_connection("127.0.0.1", port) for _ in range(2)]
