@@ -258,17 +258,7 @@ class _Run:
     def _folding(self, arguments: dict[str, Any], expected: int) -> Folding:
         from corral.controllers.federated.folding import Folding, Rule
 
-        view, privacy = self._plan.view, self._plan.view.privacy
-        rule = Rule(
-            algorithm=view.algorithm,
-            config=view.config,
-            participants=view.participants,
-            job=f"{view.namespace}/{view.job}",
-            round_number=view.number,
-            clip=privacy.clip if privacy is not None else 0.0,
-            noise=privacy.noise if privacy is not None else 0.0,
-            seed=self._plan.seed,
-        )
+        rule = Rule.of(self._plan.view, self._plan.seed)
         return Folding(rule, folder=self._folder, expected=expected, **arguments)
 
     async def _fetched(self) -> AsyncGenerator[tuple[int, bytes | Path | str], None]:

@@ -19,6 +19,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
+from corral.controllers.federated.view import RoundView
 from corral.federated import (
     Aggregation,
     AggregationFailed,
@@ -75,6 +76,21 @@ class Rule:
     """0: not private."""
     noise: float = 0.0
     seed: bytes = field(default=b"", repr=False)
+
+    @classmethod
+    def of(cls, view: RoundView, seed: bytes) -> Rule:
+        """That of a round; ``seed`` is that of its noise."""
+        privacy = view.privacy
+        return cls(
+            algorithm=view.algorithm,
+            config=view.config,
+            participants=view.participants,
+            job=f"{view.namespace}/{view.job}",
+            round_number=view.number,
+            clip=privacy.clip if privacy is not None else 0.0,
+            noise=privacy.noise if privacy is not None else 0.0,
+            seed=seed,
+        )
 
 
 @dataclass(frozen=True, slots=True)

@@ -31,7 +31,13 @@ from corral.controllers.federated.learning import LearningSettings
 from corral.controllers.federated.rounds.caches import Caches
 from corral.controllers.federated.rounds.conclusion import aggregated, checkpoint
 from corral.controllers.federated.rounds.starting import StillThere
-from corral.controllers.federated.rounds.state import Rejection, envelope_of, received, selected
+from corral.controllers.federated.rounds.state import (
+    Rejection,
+    envelope_of,
+    least,
+    received,
+    selected,
+)
 from corral.controllers.federated.seeds import noise_seed
 from corral.controllers.federated.view import RoundView, is_over, status_of
 from corral.kube import errors
@@ -122,7 +128,7 @@ class Closer:
                 field_manager=self.settings.field_manager,
             )
         chosen = len(selected(status))
-        needed = view.needed if chosen >= view.needed else view.min_updates
+        needed = least(view, chosen)
         if len(found.contributions) < needed:
             return Outcome((), None)
         plan = Plan(

@@ -32,6 +32,7 @@ __all__ = [
     "extend",
     "fill",
     "is_open",
+    "least",
     "observe",
     "received",
     "reject",
@@ -267,6 +268,11 @@ def choose(status: Obj, now: float) -> None:
     for entry in received(status):
         entry["selected"] = True
     status |= {"phase": "Aggregating", "aggregationTime": format_time(now)}
+
+
+def least(view: RoundView, chosen: int) -> int:
+    """How many of the chosen updates must turn out to be good."""
+    return view.needed if chosen >= view.needed else view.min_updates
 
 
 def reopen(status: Obj) -> None:

@@ -89,7 +89,7 @@ class Models:
             [one.envelope.samples for one in chosen], [one.rounds_late for one in chosen]
         )
         fold = Folding(
-            self._rule(view),
+            Rule.of(view, self._seed),
             folder=work,
             expected=sum(weights),
             layout=layout,
@@ -104,18 +104,6 @@ class Models:
             if why:
                 reasons[one.client] = why
         return fold, reasons
-
-    def _rule(self, view: RoundView) -> Rule:
-        return Rule(
-            algorithm=view.algorithm,
-            config=view.config,
-            participants=view.participants,
-            job=f"{view.namespace}/{view.job}",
-            round_number=view.number,
-            clip=view.privacy.clip if view.privacy is not None else 0.0,
-            noise=view.privacy.noise if view.privacy is not None else 0.0,
-            seed=self._seed,
-        )
 
     def _keep(
         self, view: RoundView, chosen: Sequence[Contribution], folded: Folded, started: float

@@ -176,7 +176,7 @@ class RoundSimulation:
             )
             for entry in state.selected(status)
         ]
-        needed = view.needed if len(chosen) >= view.needed else view.min_updates
+        needed = state.least(view, len(chosen))
         try:
             outcome = await asyncio.to_thread(self.models.aggregate, view, chosen, needed=needed)
         except AggregationImpossible as error:
