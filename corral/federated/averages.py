@@ -22,6 +22,8 @@ from corral.federated.workers import spread
 
 Piece = tuple[int, int]  # a tensor, and a segment of it
 
+_ALONE = 2
+
 
 class Average:
     """The mean of models of one layout, in memory of twice a float32 model."""
@@ -92,7 +94,11 @@ class Average:
             tensor, segment = piece
             self._sums[tensor].take(segment, float(self.weight), results[tensor])
 
-        spread(take, self._pieces)
+        # the first by themselves: each gives back twice what its part of the result needs, and
+        # what they leave is enough for all threads
+        for piece in self._pieces[:_ALONE]:
+            take(piece)
+        spread(take, self._pieces[_ALONE:])
         return Model(
             tuple(
                 Tensor(name, shape, values)
