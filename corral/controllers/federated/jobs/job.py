@@ -131,9 +131,11 @@ class JobController:
             case "Failed":
                 state.follow(job, status, round_)
                 ready = find_condition(status_of(round_).get("conditions"), "Ready") or {}
-                why = f"Training round failed: {round_['metadata']['name']}: "
-                why += f"{ready.get('reason', '')}: {ready.get('message', '')}"
-                await self._end(job, status, phase="Failed", reason="RoundFailed", message=why)
+                why = f"{round_['metadata']['name']}: {ready.get('reason')}: {ready.get('message')}"
+                said = "Training round failed"
+                await self._end(
+                    job, status, phase="Failed", reason="RoundFailed", message=said, detail=why
+                )
             case _:
                 state.follow(job, status, round_)
                 state.set_suspended(
@@ -176,11 +178,15 @@ class JobController:
         phase = "Completed" if number > 1 else "Failed"
         await self._end(job, status, phase=phase, reason="PrivacyBudgetExhausted", message=said)
 
-    async def _end(self, job: Obj, status: Obj, *, phase: str, reason: str, message: str) -> None:
-        state.end(status, phase=phase, reason=reason, message=message, now=self.wall())
+    async def _end(
+        self, job: Obj, status: Obj, *, phase: str, reason: str, message: str, detail: str = ""
+    ) -> None:
+        state.end(
+            status, phase=phase, reason=reason, message=message, now=self.wall(), detail=detail
+        )
         written = await self._write(job, status)
         kind = self.recorder.normal if phase == "Completed" else self.recorder.warning
-        kind(written, reason, message)
+        kind(written, reason, f"{message}: {detail}" if detail else message)
         await self._cancel_late(written)
 
     async def _cancel_late(self, job: Obj) -> None:

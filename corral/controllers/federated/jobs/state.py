@@ -100,9 +100,12 @@ def progress(round_: Obj | None) -> str:
     return f"{len(received(told))} of {told.get('updatesRequired', '?')} updates"
 
 
-def end(status: Obj, *, phase: str, reason: str, message: str, now: float) -> None:
-    """The job is over."""
-    status |= {"phase": phase, "finishTime": format_time(now), "message": message[:1024]}
+def end(
+    status: Obj, *, phase: str, reason: str, message: str, now: float, detail: str = ""
+) -> None:
+    """The job is over; the condition has the contract's words, the status may tell more."""
+    told = detail or message
+    status |= {"phase": phase, "finishTime": format_time(now), "message": told[:1024]}
     condition(status, READY, holds=phase == "Completed", reason=reason, message=message, now=now)
 
 

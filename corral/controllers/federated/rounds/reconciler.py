@@ -41,6 +41,8 @@ __all__ = ["COMPONENT", "Reconciler", "register"]
 
 COMPONENT = "corral-federated"
 JOB_INDEX = "federated-job"
+GATHER = 0.02
+"""Seconds for which tasks that end together may join one look at their round."""
 BEHIND = 0.1
 """Seconds after which to look again while a cache is behind our own writes; they do not grow, for
 a watch that is away for long is no reason to be away for longer."""
@@ -143,7 +145,9 @@ def register(
         workers=settings.workers,
     )
     controller.watch(caches.rounds, when=_concerns_us)
-    controller.watch(caches.tasks, owner_by_uid(caches.rounds), when=_phase_changed)
+    controller.watch(
+        caches.tasks, owner_by_uid(caches.rounds), when=_phase_changed, after=lambda _: GATHER
+    )
     controller.watch(caches.tasks, mapped(reconciler.late_rounds), when=_phase_changed)
 
 
