@@ -172,5 +172,5 @@ class PropletGroupSpec(Model):
     selector: GroupSelector
     scheduling: Scheduling
     heartbeat_timeout_seconds: Annotated[Int32, Field(ge=5)] | None = None
-    """A proplet that has not been alive for this long loses its tasks; 40 if absent. One that writes
-    heartbeats is not alive when the last one is older."""
+    """A proplet that has not been alive for this long loses its tasks; 40 if absent. One that
+    writes heartbeats is not alive when the last one is older."""

@@ -22,7 +22,7 @@ from corral.controllers.federated.tasks import names, objects
 from corral.controllers.federated.tasks.caches import Caches
 from corral.controllers.federated.tasks.metrics import TaskMetrics
 from corral.controllers.federated.tasks.placing import Placing, Standing
-from corral.controllers.federated.tasks.state import attempt_of, observe
+from corral.controllers.federated.tasks.state import PATIENCE, attempt_of, observe
 from corral.controllers.federated.tasks.status import INVALID, Draft, transitions
 from corral.controllers.federated.tasks.watching import Watcher, wants_watching
 from corral.controllers.refusals import is_passing, namespace_is_going
@@ -139,7 +139,7 @@ class TaskController:
             tools.metrics.created()
         draft.created(kind, made)
         await self._write(task, draft)
-        return Result(tools.settings.resync)
+        return Result(PATIENCE)
 
     async def _taken(self, task: Obj, model: WasmTask, draft: Draft) -> Result | None:
         """The name is in use: by us, before the cache has heard of it, or by somebody else."""
@@ -185,7 +185,7 @@ class TaskController:
             return await self._relaunch(task, model, draft, standing, workload)
         draft.created(objects.workload_kind(model.spec), workload)
         pods = tools.caches.pods_of(task, workload)
-        progress = observe(workload, pods)
+        progress = observe(workload, pods, now=tools.wall())
         if progress.state == "succeeded":
             return await self._succeed(task, draft, workload, pods)
         if progress.state == "failed":
@@ -206,7 +206,7 @@ class TaskController:
         if measured is not None:
             draft.monitored(measured)
         await self._write(task, draft)
-        return self._next(task, model, standing)
+        return self._next(task, model, standing, podless=not pods)
 
     async def _relaunch(
         self, task: Obj, model: WasmTask, draft: Draft, standing: Standing, workload: Obj | None
@@ -221,8 +221,8 @@ class TaskController:
             return Result(standing.after or self._tools.settings.waiting_retry)
         return await self._launch(task, model, standing.proplet)
 
-    def _next(self, task: Obj, model: WasmTask, standing: Standing) -> Result:
-        waits = [self._tools.settings.resync]
+    def _next(self, task: Obj, model: WasmTask, standing: Standing, *, podless: bool) -> Result:
+        waits = [PATIENCE if podless else self._tools.settings.resync]
         if standing.after:
             waits.append(standing.after)
         if wants_watching(model.spec):

@@ -8,12 +8,14 @@ from typing import Final, Literal
 
 from corral.controllers.federated.tasks import names
 from corral.controllers.podfailures import pod_failure, stuck_reason
-from corral.controllers.podstates import PodState, pod_state
+from corral.controllers.podstates import PodState, moment, pod_state
 from corral.kube.types import Obj
 from corral.runtime.conditions import find_condition, is_condition_true
 
-__all__ = ["JOB_FAILED", "Progress", "attempt_of", "observe"]
+__all__ = ["JOB_FAILED", "PATIENCE", "Progress", "attempt_of", "observe"]
 
+PATIENCE: Final = 5.0
+"""Seconds in which a Job should have made its pod."""
 JOB_FAILED: Final = "Job failed"
 """What is said of a Job that does not say why."""
 
@@ -33,10 +35,10 @@ def attempt_of(obj: Obj) -> str:
     return str((obj["metadata"].get("labels") or {}).get(names.ATTEMPT_LABEL) or "")
 
 
-def observe(workload: Obj, pods: Sequence[Obj]) -> Progress:
-    """``pods`` are those of the workload's own attempt."""
+def observe(workload: Obj, pods: Sequence[Obj], *, now: float = 0.0) -> Progress:
+    """``pods`` are those of the workload's own attempt; ``now`` is the time since the epoch."""
     if workload.get("kind") == "Deployment":
-        return _of_pods(pods)
+        return _of_pods(pods) if pods else _podless(workload, now)
     status = workload.get("status") or {}
     conditions = status.get("conditions")
     if is_condition_true(conditions, "Failed"):
@@ -44,7 +46,17 @@ def observe(workload: Obj, pods: Sequence[Obj]) -> Progress:
         return Progress("failed", "JobFailed", _error(str(said or JOB_FAILED), pods))
     if is_condition_true(conditions, "Complete") or (status.get("succeeded") or 0) > 0:
         return Progress("succeeded")
-    return _of_pods(pods)
+    return _of_pods(pods) if pods else _podless(workload, now)
+
+
+def _podless(workload: Obj, now: float) -> Progress:
+    """Whoever refuses its pods says so in events, and to nobody else."""
+    made = moment(workload["metadata"].get("creationTimestamp"))
+    if made is None or now - made < PATIENCE:
+        return Progress("waiting")
+    kind, name = str(workload.get("kind")), workload["metadata"]["name"]
+    why = f"{kind} {name} has no pod yet: `kubectl describe {kind.lower()} {name}` says why"
+    return Progress("waiting", "NoPods", why)
 
 
 def _of_pods(pods: Sequence[Obj]) -> Progress:

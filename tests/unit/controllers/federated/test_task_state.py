@@ -13,7 +13,7 @@ from corral.controllers.federated import results
 from corral.controllers.federated.groups.proplets import Proplet
 from corral.controllers.federated.settings import FederatedSettings
 from corral.controllers.federated.tasks.metrics import TaskMetrics
-from corral.controllers.federated.tasks.state import observe
+from corral.controllers.federated.tasks.state import Progress, observe
 from corral.controllers.federated.tasks.status import Draft, transitions
 from corral.controllers.federated.tasks.watching import readings
 from corral.kube.errors import NotFound
@@ -96,6 +96,15 @@ def test_the_error_of_a_job() -> None:
     assert observe(job(holds("Failed", said)), [failed]).message == (
         f"{said}: WasmTrap: exit code 134: unreachable"
     )
+
+
+def test_pods_that_are_not_made() -> None:
+    workload = job()
+    workload["metadata"]["creationTimestamp"] = "2027-01-15T08:00:00Z"
+    assert observe(workload, [], now=NOW + 4) == Progress("waiting")
+    late = observe(workload, [], now=NOW + 6)
+    assert (late.state, late.reason) == ("waiting", "NoPods")
+    assert "kubectl describe job t-job" in late.message
 
 
 # --- status --------------------------------------------------------------------------------------
