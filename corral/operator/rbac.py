@@ -139,6 +139,7 @@ FEDERATED_RULES: Final = (
     Rule("", ("pods/log",), ("get",)),
     Rule("metrics.k8s.io", ("pods",), ("get",)),
     Rule("", ("nodes",), _WATCHED),
+    Rule("", ("namespaces",), ("get",)),
 )
 
 AGENT_RULES: Final = (
