@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from corral.cluster.up.cluster import Addition
     from corral.cluster.up.folder import DataFolder
     from corral.cluster.up.supervisor import Ready
+    from corral.runtime.listening import Listen
 
 DEFAULT_DIR = Path("~/.corral-registry")
 _MODULES = ("corral.cluster.registry.local",)
@@ -96,7 +97,7 @@ def registry(
 async def _serve(
     folder: Path,
     settings: StoreSettings,
-    listen: object,
+    listen: Listen,
     *,
     files: tuple[Path, Path] | None,
     access: tuple[Path | None, bool] | None,
@@ -111,9 +112,8 @@ async def _serve(
     from corral.cluster.registry.store import Store, StoreInUse
     from corral.kube import ConfigError, KubeClient
     from corral.kube.kubeconfig import load_config
-    from corral.runtime.listening import Listen, bind, shown
+    from corral.runtime.listening import bind, shown
 
-    assert isinstance(listen, Listen)
     stop = asyncio.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         asyncio.get_running_loop().add_signal_handler(number, stop.set)

@@ -26,6 +26,7 @@ from corral.kube.types import Obj
 from corral.oci import Credentials, Login, Reference, RegistryError, docker_config
 
 if TYPE_CHECKING:
+    from corral.cluster.node.pulling.modules import ImageConfig
     from corral.oci import Artifacts, Manifest
 
 __all__ = ["Puller", "Say"]
@@ -253,14 +254,13 @@ class Puller:
         artifacts: Artifacts,
         fixed: Reference,
         manifest: Manifest,
-        config: object,
+        config: ImageConfig,
         target: Path,
     ) -> str:
         """Have the module in a file; gives its name."""
         from corral.cluster.node.pulling import modules
         from corral.oci import InvalidArtifact
 
-        assert isinstance(config, modules.ImageConfig)
         layer = modules.module_layer(manifest)
         if layer is not None:
             await artifacts.fetch(fixed, layer[0], target)

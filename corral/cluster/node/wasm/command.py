@@ -190,7 +190,8 @@ def _module(
     if not argv:
         raise ConfigError(
             f'container "{container["name"]}" names no module: '
-            "its command must begin with the path of a .wasm file"
+            "its command must begin with the path of a .wasm file in a volume, "
+            "or its image be one in a registry (HOST/NAME)"
         )
     path = posixpath.normpath(posixpath.join(container.get("workingDir") or "", argv[0]))
     if not path.endswith(".wasm"):
