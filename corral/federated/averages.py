@@ -17,6 +17,7 @@ from corral.federated.errors import AggregationFailed
 from corral.federated.exact import MAX_TOTAL_WEIGHT, ExactSum
 from corral.federated.exact.sums import SEGMENT
 from corral.federated.exact.verified import mean_of_piece, settle
+from corral.federated.pages import give_back
 from corral.federated.tensors import Model, Tensor, Vector
 from corral.federated.workers import spread
 
@@ -54,7 +55,11 @@ class Average:
 
         def add(piece: Piece) -> list[tuple[int, int]]:
             tensor, segment = piece
-            return self._sums[tensor].add(segment, vectors[tensor], weights)
+            refused = self._sums[tensor].add(segment, vectors[tensor], weights)
+            start = segment * SEGMENT
+            for values in vectors[tensor]:
+                give_back(values, start, min(start + SEGMENT, len(values)))
+            return refused
 
         refused = spread(add, self._pieces)
         bad = sorted({model for pairs in refused for _, model in pairs})

@@ -18,6 +18,7 @@ from typing import IO
 import numpy as np
 import numpy.typing as npt
 
+from corral.federated.pages import owner
 from corral.federated.tensors import Model, Vector
 
 MEMORY = 512 << 20
@@ -136,14 +137,4 @@ class Collected:
 
 
 def _is_file(model: Model) -> bool:
-    return all(isinstance(_owner(values), mmap.mmap) for values in model.vectors)
-
-
-def _owner(values: Vector) -> object:
-    """What the memory of an array belongs to."""
-    owner: object = values
-    while isinstance(owner, np.ndarray | memoryview):
-        owner = owner.base if isinstance(owner, np.ndarray) else owner.obj
-        if owner is None:
-            return None
-    return owner
+    return all(isinstance(owner(values), mmap.mmap) for values in model.vectors)
