@@ -102,6 +102,9 @@ def operator(
         list[str] | None,
         typer.Option(help="NAME=URL: the same from within pods; else as from here."),
     ] = None,
+    courier_image: Annotated[
+        str, typer.Option(help="What carries models and updates beside tasks: has this program.")
+    ] = "corral/courier",
     kafka: Annotated[
         str, typer.Option(help="HOST:PORT of Kafka, several with commas between; else none.")
     ] = "",
@@ -152,6 +155,7 @@ def operator(
         registry=_registry(registry),
         registry_map=_registry_map(registry_map),
         pod_registry_map=_registry_map(pod_registry_map),
+        courier_image=courier_image,
         kafka=kafka,
         pod_kafka=pod_kafka,
         cert_dir=cert_dir,

@@ -103,6 +103,7 @@ def _register_federated(manager: Manager, surroundings: Surroundings) -> None:
     tasks = FederatedSettings(
         registry=settings.registry,
         registry_map=tuple(f"{name}={url}" for name, url in settings.pod_registries.items()),
+        courier_image=settings.courier_image,
         workers=settings.workers,
         resync=settings.resync,
     )

@@ -206,6 +206,7 @@ def _container(settings: InstallSettings) -> Obj:
             f"--namespace={settings.namespace}",
             f"--workers={settings.workers}",
             f"--log-format={settings.log_format}",
+            f"--courier-image={settings.image}",
         ],
         "ports": [
             {"name": "health", "containerPort": _PORTS.health_port},

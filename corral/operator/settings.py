@@ -90,6 +90,8 @@ class ProcessSettings:
     """``NAME=URL``: where registries of these names are reached from here; others as hosts."""
     pod_registry_map: tuple[str, ...] = ()
     """The same from within pods; empty: as from here."""
+    courier_image: str = "corral/courier"
+    """What carries models and updates beside tasks: has Python and this package."""
 
     kafka: str = ""
     """Bootstrap servers of the Kafka that deployments use, HOST:PORT with commas between; empty:
