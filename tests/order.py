@@ -31,6 +31,8 @@ LONGEST: Final = (
     "cluster/trainingjob",
     "cluster/mpi",
     "cluster/apps/",
+    "clouds/test_aws_apart.py",
+    "unit/clouds/local/",
     "cluster/",
     "stores/",
 )

@@ -1,12 +1,13 @@
 #!/bin/sh
 # Makes what the tests of clouds and of the SSH joiner need and pip's dev extra cannot give, below
 # ${CORRAL_CACHE:-~/.cache/corral}/clouds: a venv with boto3 (whose dateutil other clients do not
-# bear), and Debian's sshd, unpacked, where the machine has none. What is there is left alone.
+# bear), moto and the clouds' own libraries to compare with, and Debian's sshd, unpacked, where the machine has none. What is there is left alone.
 set -eu
 
 cache="${CORRAL_CACHE:-$HOME/.cache/corral}/clouds"
 python="${PYTHON:-python3}"
-wanted="boto3>=1.34 aiohttp>=3.14 cryptography>=42 pytest>=8.2 pytest-asyncio>=0.24 pytest-timeout>=2.3"
+sdks="boto3>=1.34 moto[ec2,server]>=5 google-cloud-compute>=1.30 azure-mgmt-compute>=39"
+wanted="$sdks aiohttp>=3.14 cryptography>=42 pytest>=8.2 pytest-asyncio>=0.24 pytest-timeout>=2.3"
 
 mkdir -p "$cache"
 exec 9> "$cache/.lock"

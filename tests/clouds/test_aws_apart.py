@@ -1,4 +1,4 @@
-"""The cases of EC2 where boto3 is: in a venv of its own, which tests/clouds/install.sh makes.
+"""The cases that need clouds' own libraries, in a venv which tests/clouds/install.sh makes.
 
 boto3 wants another dateutil than the official Kubernetes client does, which other tests use.
 """
@@ -13,7 +13,12 @@ from pathlib import Path
 import pytest
 
 CACHE = Path(os.environ.get("CORRAL_CACHE", Path.home() / ".cache/corral")) / "clouds"
-FILES = ("test_provider_contract.py", "test_aws_provider.py")
+FILES = (
+    "test_provider_contract.py",
+    "test_aws_provider.py",
+    "test_aws_moto.py",
+    "test_sdk_shapes.py",
+)
 
 
 def test_ec2_cases_hold_with_boto3(repository: Path, tmp_path: Path) -> None:
@@ -26,7 +31,7 @@ def test_ec2_cases_hold_with_boto3(repository: Path, tmp_path: Path) -> None:
     done = subprocess.run(
         [
             python, "-m", "pytest", "-q", "-p", "no:cacheprovider", "--confcutdir", folder,
-            "-k", "aws", *(folder / name for name in FILES),
+            "-k", "aws or sdk", *(folder / name for name in FILES),
         ],
         cwd=repository, env={**os.environ, "PYTHONPATH": str(repository), "HOME": str(tmp_path)},
         capture_output=True, text=True, timeout=120, check=False,

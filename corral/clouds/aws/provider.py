@@ -175,7 +175,7 @@ class AwsProvider:
         history: list[Mapping[str, Any]] = []
         arguments: dict[str, Any] = {
             "InstanceTypes": list(machine_types),
-            "ProductDescriptions": ["Linux/UNIX"],
+            "ProductDescriptions": ["Linux/UNIX", "Linux/UNIX (Amazon VPC)"],
             "StartTime": self._clock(),  # what is valid now
             "Filters": [{"Name": "availability-zone", "Values": list(zones)}],
         }
