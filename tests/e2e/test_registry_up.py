@@ -13,11 +13,12 @@ from typing import Any
 import pytest
 
 from corral.kube import KubeClient
-from corral.kube.resources import ENDPOINTSLICES, SERVICES
+from corral.kube.resources import ENDPOINTSLICES, NAMESPACES, SERVICES
 from corral.oci import OWN, Artifacts, Denied, Layer, Reference, Registries, endpoints
 from tests.cluster.objects import eventually
 from tests.e2e.clusters import Up, corral
 
+RBAC = "rbac.authorization.k8s.io"
 REF = Reference.parse(f"oci://{OWN}/default/job/models:round-1")
 
 
@@ -61,6 +62,19 @@ async def token_of(up: Up, account: str) -> str:
         return token
 
 
+async def let_edit(up: Up, namespace: str, *, account: str) -> None:
+    """Kubernetes' own role, in a new namespace."""
+    binding = {
+        "metadata": {"name": "friends"},
+        "roleRef": {"apiGroup": RBAC, "kind": "ClusterRole", "name": "edit"},
+        "subjects": [{"kind": "ServiceAccount", "name": account, "namespace": "default"}],
+    }
+    async with KubeClient.from_kubeconfig(str(up.kubeconfig)) as kube:
+        await kube.create(NAMESPACES, {"metadata": {"name": namespace}})
+        path = f"/apis/{RBAC}/v1/namespaces/{namespace}/rolebindings"
+        await kube.request("POST", path, body=binding)
+
+
 async def test_models_are_kept_for_those_who_may(up: Up) -> None:
     assert facts(up)["name"] == OWN
     ref = await push(up, REF, b"weights")
@@ -75,6 +89,9 @@ async def test_models_are_kept_for_those_who_may(up: Up) -> None:
             await pull(up, elsewhere, token)
     with pytest.raises(Denied):
         await push(up, elsewhere, b"mine", account)
+    await let_edit(up, "shared", account="default")
+    shared = Reference.parse(f"oci://{OWN}/shared/wasm/client:v1")
+    await push(up, shared, b"module", account)
     mapped = Reference.parse("oci://registry.example.com/default/job/models:round-1")
     assert await pull(up, mapped) == b"weights"
 

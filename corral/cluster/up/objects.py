@@ -17,6 +17,7 @@ NODES_GROUP: Final = "corral:nodes"
 """Nodes of ours."""
 
 _RBAC: Final = "rbac.authorization.k8s.io"
+_REGISTRY: Final = "registry.corral.dev"
 _MANAGER: Final = "system:kube-controller-manager"
 _ROLES: Final = (
     "cronjob-controller",
@@ -116,7 +117,21 @@ def access_objects() -> list[Obj]:
         _role("corral:scheduler", groups),
         _binding("corral:scheduler", "corral:scheduler", scheduler),
         _binding("corral:registry", "system:auth-delegator", registry),
+        _part_of("view", "corral:registry:view", _repositories("get")),
+        _part_of("edit", "corral:registry:edit", _repositories("get", "create", "delete")),
     ]
+
+
+def _repositories(*verbs: str) -> Obj:
+    """Repositories of the registry whose names begin with a namespace."""
+    return {"apiGroups": [_REGISTRY], "resources": ["repositories"], "verbs": list(verbs)}
+
+
+def _part_of(role: str, name: str, rule: Obj) -> Obj:
+    """A role that one of Kubernetes' roles for people takes in."""
+    label = f"{_RBAC}/aggregate-to-{role}"
+    part = _role(name, [rule])
+    return {**part, "metadata": {**part["metadata"], "labels": {label: "true"}}}
 
 
 def _role(name: str, rules: list[Obj]) -> Obj:
