@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import replace
+from random import Random
 from typing import Any
 
 import pytest
@@ -228,3 +229,35 @@ def test_the_ratio_is_between_its_limits() -> None:
     ratio = cost_ratio({"a": [12.0, 15.0, 11.0]}, {"a": [10.0, 10.0, 10.0]}, resamples=200)
     assert ratio.value == pytest.approx(38 / 30)
     assert 1.1 <= ratio.low <= ratio.value <= ratio.high <= 1.5
+
+
+def harsh(seed: int) -> Trace:
+    """Two zones that come, go and take machines at random, often at once."""
+    rng = Random(seed)
+    markets = []
+    for place in (NEAR, OTHER):
+        at, spans, losses = 0.0, [], []
+        while at < END:
+            start, end = at, at + rng.expovariate(1 / (3 * HOUR))
+            spans.append((start, end))
+            between = sorted(rng.uniform(start, end) for _ in range(rng.randrange(3)))
+            losses += [Loss(t, rng.choice((0.0, 30.0, 120.0))) for t in (*between, end)]
+            at = end + rng.expovariate(1 / HOUR)
+        prices = tuple((hour * HOUR, rng.uniform(5.0, 29.0)) for hour in range(200))
+        spans = tuple(spans)
+        markets.append(market(place, prices=prices, available=spans, losses=tuple(losses)))
+    return trace(*markets)
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_whatever_happens_the_deadline_is_kept_and_every_second_is_paid_once(seed: int) -> None:
+    rng = Random(seed)
+    job = replace(JOB, deadline=JOB.work_s * rng.uniform(1.1, 2.0) + HOUR)
+    for name in ("corral", "next-region"):
+        done = simulate(harsh(seed), job, rule(name))
+        ledger = done.ledger
+        assert not done.missed
+        assert done.cost == ledger.total <= done.makespan_s / HOUR * 30.0 * 1.3 + 20.0
+        trained = ledger.machine_s - ledger.lost_work_s
+        assert trained > JOB.work_s
+        assert ledger.losses <= ledger.starts
