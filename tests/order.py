@@ -19,6 +19,8 @@ LONGEST: Final = (
     "cluster/trainingjob_checkpoints/test_checkpoint_uploads.py",
     "cluster/trainingjob_faults/test_training_two_operators.py",
     "cluster/trainingjob_faults/test_training_faults.py",
+    "cluster/federated_clients/test_federated_digits.py",
+    "cluster/federated_clients/test_federated_faults.py",
     "cluster/claims/",
     "cluster/kubectl/test_kubectl_apply.py",
     "cluster/trainingjob/test_trainingjob_lifecycle.py",

@@ -35,6 +35,7 @@ system_clang() {
   local clang
   for clang in $(compgen -c clang | grep -E '^clang(-[0-9]+)?$' | sort -Vru); do
     attempt "$clang" --target=wasm32-wasi && return
+    attempt "$clang" --target=wasm32-wasi --sysroot=/usr && return
   done
   return 1
 }
@@ -44,7 +45,7 @@ wheel() {
   if [ ! -e "$venv/.complete" ]; then
     rm -rf "$venv"
     "$python" -m venv "$venv" && "$venv/bin/python" -m pip install --quiet \
-      --disable-pip-version-check --only-binary :all: "ziglang>=0.13" && touch "$venv/.complete"
+      --disable-pip-version-check --retries 1 --only-binary :all: "ziglang>=0.13" && touch "$venv/.complete"
   fi >"$work/log" 2>&1 || return 1
   attempt "$venv/bin/python" -m ziglang cc --target=wasm32-wasi
 }

@@ -19,7 +19,7 @@ def _built(*words: str) -> Path | str:
         [str(EXAMPLES / "build.sh"), *words], capture_output=True, text=True, timeout=170
     )
     if done.returncode:
-        return done.stderr.strip()[-400:]
+        return done.stderr.strip().splitlines()[-1]
     return Path(done.stdout.strip().splitlines()[-1])
 
 
