@@ -20,9 +20,9 @@ import sys
 import tempfile
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from corral.inpod.envelopes import MESSAGE_LIMIT, Unfit, envelope_of, inlined, referring
 
@@ -30,6 +30,8 @@ if TYPE_CHECKING:
     from corral.oci import Registries
 
 __all__ = ["Courier", "main"]
+
+T = TypeVar("T")
 
 POLL: Final = 0.1
 """Seconds between two looks at whether the task has ended."""
@@ -74,7 +76,7 @@ class Courier:
         if inline:
             self._put(base64.b64decode(inline, validate=True))
         elif reference:
-            asyncio.run(self._pull(reference))
+            asyncio.run(self._patiently(lambda: self._pull(reference)))
         elif (self._env.get("MODEL_URI") or "").startswith("oci://"):
             self._fetch_initial(self._env["MODEL_URI"])
 
@@ -190,7 +192,7 @@ class Courier:
             raise Unfit(f"update_b64 of result.json is no base64: {error}") from error
 
     async def _push(self, update: Path | bytes, format: str) -> tuple[str, str]:
-        from corral.oci import Artifacts, Layer, Reference, Unavailable
+        from corral.oci import Artifacts, Layer, Reference
 
         target = self._env.get("FL_UPDATE_REF") or ""
         if not target:
@@ -204,23 +206,32 @@ class Courier:
             for key in ("PROPLET_ID", "ROUND_ID", "FL_JOB_ID", "TASK_ID")
             if self._env.get(key)
         }
+
+        async def push() -> tuple[str, str]:
+            async with Artifacts(self._registries()) as artifacts:
+                pushed = await artifacts.push(
+                    Reference.parse(target),
+                    [Layer(kind, update)],
+                    artifact_type=UPDATE_TYPE,
+                    annotations=notes,
+                )
+                return str(pushed.reference), pushed.digest
+
+        return await self._patiently(push)
+
+    async def _patiently(self, work: Callable[[], Awaitable[T]]) -> T:
+        """Do it, and again while the registry does not answer."""
+        from corral.oci import Unavailable
+
         end = self._clock() + PATIENCE
-        async with Artifacts(self._registries()) as artifacts:
-            while True:
-                try:
-                    pushed = await artifacts.push(
-                        Reference.parse(target),
-                        [Layer(kind, update)],
-                        artifact_type=UPDATE_TYPE,
-                        annotations=notes,
-                    )
-                except Unavailable as error:
-                    if self._clock() > end:
-                        raise
-                    self._say(f"the registry does not answer, trying again: {error}")
-                    await asyncio.sleep(1.0)
-                else:
-                    return str(pushed.reference), pushed.digest
+        while True:
+            try:
+                return await work()
+            except Unavailable as error:
+                if self._clock() > end:
+                    raise
+                self._say(f"the registry does not answer, trying again: {error}")
+                await asyncio.sleep(1.0)
 
     def _registries(self) -> Registries:
         from corral.oci import Credentials, Registries, docker_config, endpoints

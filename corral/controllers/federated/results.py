@@ -62,7 +62,14 @@ def as_object(text: Any) -> Obj | None:
         found = orjson.loads(text)
     except orjson.JSONDecodeError:
         return None
-    return found if isinstance(found, dict) else None
+    return _storable(found) if isinstance(found, dict) else None
+
+
+def _storable(value: Any) -> Any:
+    """Without fields that are null: a status cannot be patched to have any."""
+    if isinstance(value, dict):
+        return {key: _storable(item) for key, item in value.items() if item is not None}
+    return [_storable(item) for item in value] if isinstance(value, list) else value
 
 
 def last_object(lines: Iterable[str]) -> Obj | None:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from tests.backends import Backend, add_node
 from tests.cluster.federated_tasks.tasking import API, Obj, Tasks, condition
-from tests.cluster.objects import eventually
+from tests.cluster.objects import Objects, eventually
 
 
 @pytest.fixture
@@ -138,3 +139,35 @@ def test_a_proplet_that_stops_loses_its_tasks_to_another(
 def _one(tasks: Tasks, name: str) -> list[Obj]:
     found = tasks.pods(name)
     return found if len(found) == 1 else []
+
+
+@pytest.mark.soak
+def test_a_node_that_stops_answering_loses_its_tasks_to_another(
+    tasks: Tasks, edge: dict[str, str], backend: Backend
+) -> None:
+    """Until a node counts as lost, its heartbeats are waited for."""
+    third = add_node(backend, "three", isolation="plain")
+    try:
+        for node in ("one", "three"):
+            Objects(backend).patch("v1", "nodes", node, {"metadata": {"labels": edge}})
+        tasks.group("nodes", edge, algorithm="affinity")
+        tasks.group_status("nodes", lambda status: status.get("availableProplets") == 2)
+        liked = {"preferred": [{"matchLabels": {"kubernetes.io/hostname": "three"}}]}
+        tasks.process("moves", "sleep 3600", propletGroupRef={"name": "nodes"}, placement=liked)
+        assert tasks.phase("moves", "Running")["nodeName"] == "three"
+        third.kill()
+        status = tasks.wait(
+            "moves",
+            lambda status: status.get("reschedules") == 1 and status["phase"] == "Running",
+            seconds=150,
+        )
+        assert status["nodeName"] == "one"
+        down = tasks.group_status("nodes", lambda status: status["availableProplets"] == 1)
+        (dead,) = [proplet for proplet in down["proplets"] if not proplet["alive"]]
+        assert dead["id"] == "three" and "not ready" in dead["message"]
+    finally:
+        key = next(iter(edge))
+        Objects(backend).patch("v1", "nodes", "one", {"metadata": {"labels": {key: None}}})
+        third.start()
+        third.stop()
+        Objects(backend).delete("v1", "nodes", "three")

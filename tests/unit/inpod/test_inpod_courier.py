@@ -18,6 +18,8 @@ import pytest
 from corral.inpod.courier import Courier
 from corral.inpod.envelopes import MESSAGE_LIMIT, Unfit, envelope_of, inlined
 from corral.oci import Artifacts, Layer, Reference
+from tests.backends.base import free_port
+from tests.cluster.objects import eventually
 from tests.registries import RunningRegistry, running_registry
 
 Obj = dict[str, Any]
@@ -270,3 +272,23 @@ def test_a_task_that_has_ended_before_the_courier_has_begun(place: Place) -> Non
     place.write("result.json", {"num_samples": 3})
     courier = Courier({**place.env, "CORRAL_ENDED": str(ended)}, say=place.said.append)
     assert json.loads(courier.deliver(threading.Event()))["num_samples"] == 3
+
+
+def test_a_registry_that_is_away_is_waited_for(tmp_path: Path) -> None:
+    """It comes back at the same address, and the update is whole."""
+    folder, port = tmp_path / "fl", free_port()
+    folder.mkdir()
+    with running_registry(tmp_path / "registry", port=port) as registry:
+        place = Place(folder, registry)
+        reference = push(registry, f"{registry.base}/ns/job/models:round-9", b"weights")
+    place.env["FL_GLOBAL_UPDATE_REF"] = reference
+    courier = Courier(place.env, say=place.said.append)
+    fetching = threading.Thread(target=courier.fetch)
+    fetching.start()
+    try:
+        eventually(lambda: any("trying again" in line for line in place.said), seconds=60)
+        with running_registry(tmp_path / "registry", port=port):
+            fetching.join(60)
+    finally:
+        fetching.join(60)
+    assert (folder / "model").read_bytes() == b"weights"

@@ -264,6 +264,11 @@ def test_what_is_no_result(text: Any) -> None:
     assert results.as_object(text) is None
 
 
+def test_nulls_are_left_out_where_a_patch_would_lose_them() -> None:
+    text = '{"a": null, "b": [null, {"c": null, "d": 1}], "e": {"f": null}}'
+    assert results.as_object(text) == {"b": [None, {"d": 1}], "e": {}}
+
+
 # --- figures -------------------------------------------------------------------------------------
 
 
