@@ -40,6 +40,8 @@ _ACCESS_REVIEWS: Final = "/apis/authorization.k8s.io/v1/subjectaccessreviews"
 _REMEMBER: Final = 60.0
 """Seconds for which an answer about a token holds."""
 _REMEMBER_RIGHT: Final = 10.0
+_REMEMBER_REFUSAL: Final = 1.0
+"""Short: who is refused asks for the right, and tries again."""
 _LONGEST: Final = 64 * 1024
 
 
@@ -121,7 +123,7 @@ class ClusterAccess:
         status = await answered(self._client, REVIEWS, review)
         found = status.get("user") or {}
         if not status.get("authenticated") or not found.get("username"):
-            return None, _REMEMBER_RIGHT
+            return None, _REMEMBER_REFUSAL
         groups = tuple(found.get("groups") or ())
         extra = tuple((key, tuple(values)) for key, values in (found.get("extra") or {}).items())
         return User(found["username"], found.get("uid") or "", groups, extra), _REMEMBER
@@ -154,7 +156,8 @@ class ClusterAccess:
             },
         }
         status = await answered(self._client, _ACCESS_REVIEWS, review)
-        return bool(status.get("allowed")), _REMEMBER_RIGHT
+        allowed = bool(status.get("allowed"))
+        return allowed, _REMEMBER_RIGHT if allowed else _REMEMBER_REFUSAL
 
 
 def may_by_name(user: User, action: Action, repository: str) -> bool:

@@ -15,7 +15,7 @@ from corral.kube import KubeClient
 from corral.oci import OWN, Artifacts, Denied, Layer, Reference
 from tests.backends import Backend
 from tests.cluster.binaries import built
-from tests.cluster.objects import Objects
+from tests.cluster.objects import Objects, eventually
 from tests.registries import RunningRegistry, running_registry
 
 READ = {"apiGroups": ["registry.corral.dev"], "resources": ["repositories"], "verbs": ["get"]}
@@ -102,8 +102,17 @@ async def test_a_role_lets_others_read(
     for kind, body in (("roles", role), ("rolebindings", binding)):
         reply = backend.request("POST", f"{rbac}/{kind}", body)
         assert reply.code == 201, reply.body
+
+    def may_read() -> bool:
+        """A right is not known to all parts of an API server at once."""
+        try:
+            asyncio.run(pull(registry, "kube-public/shared", account))
+        except Denied:
+            return False
+        return True
+
     try:
-        await pull(registry, "kube-public/shared", account)
+        await asyncio.to_thread(eventually, may_read, seconds=30)
         with pytest.raises(Denied, match="may not create"):
             await push(registry, "kube-public/shared", account)
     finally:
