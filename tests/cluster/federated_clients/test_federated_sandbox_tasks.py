@@ -13,6 +13,11 @@ from tests.cluster.objects import eventually
 
 ATTEMPTS: dict[str, tuple[list[str], dict[str, Any], tuple[str, ...]]] = {
     "files": (["read", "/etc/passwd"], {}, ("exit code 1", "cannot read /etc/passwd")),
+    "mounts of its couriers": (
+        ["read", "/var/run/secrets/corral/token"],
+        {"env": {"ROUND_ID": "round-1"}},
+        ("exit code 1", "cannot read /var/run/secrets/corral/token"),
+    ),
     "network": (["network"], {}, ("exit code 1", "no network")),
     "memory": (
         ["grow"],
