@@ -166,6 +166,7 @@ class Folding:
         self._seen: Counter[Layout] = Counter()
         self._opaque: bool | None = None
         self._round: _Round | None = None
+        self._counted = False
         self._format = ""
 
     def _read(self, format_: str, path: Path) -> Model:
@@ -211,13 +212,22 @@ class Folding:
         wrong = matches(self._layout, model.layout)
         if wrong:
             raise UpdateRejected(wrong)
-        if not self._decided and not model.is_finite():
-            # What cannot count has no say in what the others must look like.
-            self._seen[model.layout] -= 1
-            if self._round is None:
-                self._layout = None
-            raise UpdateRejected("it holds a NaN or an infinity")
-        self._begun(model).add(Update(share.client, share.weight, model=model))
+        try:
+            self._begun(model).add(Update(share.client, share.weight, model=model))
+        except UpdateRejected:
+            self._unsay(model)
+            raise
+        self._counted = True
+
+    def _unsay(self, model: Model) -> None:
+        """What cannot count has no say in what the others must look like."""
+        if self._decided:
+            return
+        self._seen[model.layout] -= 1
+        if not self._counted:
+            self._layout = None
+            if self._rule.clip:  # its zeros look like that update
+                self._round = None
 
     def _is_opaque(self, share: Share) -> bool:
         """Whether bytes are joined: the algorithm says so, or the format is none that is known."""

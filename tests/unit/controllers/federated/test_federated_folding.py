@@ -92,6 +92,16 @@ def test_not_finite_is_refused_and_leaves_no_trace(tmp_path: Path) -> None:
         assert refused == {"a": "it holds a NaN or an infinity"}
 
 
+@pytest.mark.parametrize("clip", [0.0, 10.0])
+def test_what_cannot_count_has_no_say(tmp_path: Path, clip: float) -> None:
+    """A first update that is refused does not decide what the others must look like."""
+    bad = np.array([np.inf, 1, 1], "<f8").tobytes()
+    shares = [share("a", bad, 1, "f64-le"), share("b", [2.0, 4.0])]
+    folded, refused = fold(tmp_path, rule(clip=clip, seed=b"s" * 32), shares)
+    assert json.loads(folded.model.read_bytes()) == [2.0, 4.0]
+    assert refused == {"a": "it holds a NaN or an infinity"}
+
+
 def test_the_majority_says_what_updates_look_like(tmp_path: Path) -> None:
     shares = [share("a", [9.0]), share("b", [1.0, 2.0]), share("c", [3.0, 4.0])]
     folding = Folding(rule(), folder=tmp_path)
