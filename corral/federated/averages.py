@@ -15,15 +15,13 @@ import numpy as np
 from corral.federated import native
 from corral.federated.errors import AggregationFailed
 from corral.federated.exact import MAX_TOTAL_WEIGHT, ExactSum
-from corral.federated.exact.sums import SEGMENT
+from corral.federated.exact.sums import SEGMENT, empty
 from corral.federated.exact.verified import mean_of_piece, settle
 from corral.federated.pages import give_back
 from corral.federated.tensors import Model, Tensor, Vector
 from corral.federated.workers import spread
 
 Piece = tuple[int, int]  # a tensor, and a segment of it
-
-_ALONE = 2
 
 
 class Average:
@@ -93,17 +91,13 @@ class Average:
         """The mean; the sums are freed while it is written, and gone afterwards."""
         if not self.weight:
             raise AggregationFailed("cannot aggregate: total_samples is zero")
-        results: list[Vector] = [np.empty(sums.size, sums.dtype) for sums in self._sums]
+        results: list[Vector] = [empty(sums.size, sums.dtype) for sums in self._sums]
 
         def take(piece: Piece) -> None:
             tensor, segment = piece
             self._sums[tensor].take(segment, float(self.weight), results[tensor])
 
-        # the first by themselves: each gives back twice what its part of the result needs, and
-        # what they leave is enough for all threads
-        for piece in self._pieces[:_ALONE]:
-            take(piece)
-        spread(take, self._pieces[_ALONE:])
+        spread(take, self._pieces)
         return Model(
             tuple(
                 Tensor(name, shape, values)

@@ -18,6 +18,7 @@ from typing import IO
 import numpy as np
 import numpy.typing as npt
 
+from corral.federated.exact.sums import Memory
 from corral.federated.pages import owner
 from corral.federated.tensors import Model, Vector
 
@@ -137,4 +138,5 @@ class Collected:
 
 
 def _is_file(model: Model) -> bool:
-    return all(isinstance(owner(values), mmap.mmap) for values in model.vectors)
+    owners = [owner(values) for values in model.vectors]
+    return all(isinstance(one, mmap.mmap) and not isinstance(one, Memory) for one in owners)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import mmap
 from collections.abc import Sequence
+from weakref import ReferenceType, ref
 
 import numpy as np
 import numpy.typing as npt
@@ -24,17 +25,28 @@ SEGMENT = 8 * BLOCK
 MAX_TOTAL_WEIGHT = (1 << 31) - 1
 
 
-def _zeros(size: int) -> npt.NDArray[np.int64]:
-    """Integers in memory that goes back to the system when the last of them is dropped.
+class Memory(mmap.mmap):
+    """Zeros that go back to the system when they are dropped, or some of them before.
 
     What an allocator keeps for later would count as this process's memory.
     """
+
+    @classmethod
+    def of(cls, size: int) -> Memory:
+        return cls(-1, size)
+
+    def give_back(self, start: int, size: int) -> None:
+        """Of whole pages; what was there is zero."""
+        if hasattr(mmap, "MADV_DONTNEED"):
+            self.madvise(mmap.MADV_DONTNEED, start, size)
+
+
+def empty(size: int, dtype: npt.DTypeLike) -> Vector:
+    """Room for a result, which is there only as far as it has been written."""
+    kind = np.dtype(dtype)
     if size < BLOCK:
-        return np.zeros(size, np.int64)
-    memory = mmap.mmap(-1, 8 * size)
-    if hasattr(mmap, "MADV_HUGEPAGE"):
-        memory.madvise(mmap.MADV_HUGEPAGE)
-    return np.frombuffer(memory, np.int64)
+        return np.empty(size, kind)
+    return np.frombuffer(Memory.of(size * kind.itemsize), kind)
 
 
 class ExactSum:
@@ -49,15 +61,26 @@ class ExactSum:
         self.dtype = np.dtype(dtype)
         room = max(min(expected, MAX_TOTAL_WEIGHT), 1).bit_length()
         self._bits = min(SIGNIFICANT, 63 - room)
+        # of each segment; weak, since a segment whose blocks have all turned into digits needs none
+        self._memories: list[ReferenceType[Memory] | None] = []
         self._segments: list[list[Block | Digits]] = [
             self._segment(min(SEGMENT, size - start)) for start in range(0, size, SEGMENT)
         ]
 
     def _segment(self, size: int) -> list[Block | Digits]:
         starts = range(0, size, BLOCK)
+        self._memories.append(None)
         if self.dtype == np.float64:
             return [Digits(min(BLOCK, size - start)) for start in starts]
-        sums = _zeros(size)
+        sums: npt.NDArray[np.int64]
+        if size < BLOCK:
+            sums = np.zeros(size, np.int64)
+        else:
+            memory = Memory.of(8 * size)
+            if hasattr(mmap, "MADV_HUGEPAGE"):
+                memory.madvise(mmap.MADV_HUGEPAGE)
+            self._memories[-1] = ref(memory)
+            sums = np.frombuffer(memory, np.int64)
         return [Block(sums[start : start + BLOCK]) for start in starts]
 
     @property
@@ -111,11 +134,19 @@ class ExactSum:
         """Writes sum / divisor of a segment and frees it; it cannot be added to afterwards."""
         start = segment * SEGMENT
         with np.errstate(all="ignore"):
-            for block in self._segments[segment]:
+            for number, block in enumerate(self._segments[segment]):
                 stop = start + block.size
                 if isinstance(block, Block):
                     block.divided(divisor, out[start:stop])
                 else:
                     out[start:stop] = block.rounded() / divisor
                 start = stop
-        self._segments[segment] = []
+                self._give_back(segment, number)
+        self._segments[segment], self._memories[segment] = [], None
+
+    def _give_back(self, segment: int, number: int) -> None:
+        """A block was taken; the last one, which may be no whole page, goes with its segment."""
+        known = self._memories[segment]
+        memory = known() if known is not None else None
+        if memory is not None and number + 1 < len(self._segments[segment]):
+            memory.give_back(8 * BLOCK * number, 8 * BLOCK)

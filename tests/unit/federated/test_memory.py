@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 from corral.federated import Aggregation, Model, Update, strategy
+from corral.federated.collected import Collected
 
 SIZE = 2_000_000
 MODEL_MB = SIZE * 4 / 2**20
@@ -65,3 +66,29 @@ def test_a_mean_of_what_is_there_needs_its_own_memory_only():
     there = list(updates())
     # the result, and the blocks of each thread
     assert grown(lambda: Aggregation(strategy("fedavg")).finish_with(there)) < 3 * MODEL_MB
+
+
+def test_one_by_one_needs_the_sums_and_gives_them_back_for_the_result():
+    there = list(updates())
+
+    def work():
+        aggregation = Aggregation(strategy("fedavg"))
+        for update in there:
+            aggregation.add(update)
+        return aggregation.finish()
+
+    # twice the model, and room for what threads and an allocator keep
+    assert grown(work) < 2.5 * MODEL_MB
+
+
+def test_a_result_is_no_file(tmp_path):
+    aggregation = Aggregation(strategy("fedavg"))
+    for update in updates():
+        aggregation.add(update)
+    model = aggregation.finish().model
+    kept = Collected(model, memory=0, folder=tmp_path)
+    assert kept.add("a", model)
+    before = model.vectors[0].copy()
+    model.vectors[0][:] = 0
+    assert (kept.rows(kept.spans()[0])[0] == before[: kept.spans()[0].stop]).all()
+    kept.close()
