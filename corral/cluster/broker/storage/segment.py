@@ -98,15 +98,28 @@ class Segment:
     @property
     def index(self) -> Index:
         if self._index is None:
-            state = unpack_state(self.state_path.read_bytes())
-            self._index = state.index if state else Index()
+            self._index = self._index_again()
         return self._index
+
+    def _index_again(self) -> Index:
+        """As it was kept; made anew where somebody took that away."""
+        try:
+            state = unpack_state(self.state_path.read_bytes())
+        except FileNotFoundError:
+            state = None
+        if state is not None and state.size == self.size:
+            return state.index
+        index, latest = Index(), _NO_TIME
+        for place, batch in self.headers(0):
+            index.add(batch.base_offset, place, latest)
+            latest = max(latest, batch.max_timestamp)
+        return index
 
     def rest(self, before: float) -> None:
         """Let go of the file, and of an index that is on disk, when not used since."""
         if self.used < before:
             self._file = None
-            if self.kept == self.size:
+            if 0 < self.kept == self.size:
                 self._index = None
 
     # -- writing ---------------------------------------------------------------------------------

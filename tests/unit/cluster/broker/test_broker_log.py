@@ -195,17 +195,44 @@ def test_what_is_refused(tmp_path: Path, data: bytes, wanted: str) -> None:
     assert log.end == 0
 
 
-def test_files_that_nobody_uses_are_closed_and_opened_again(tmp_path: Path) -> None:
-    log = opened(tmp_path, segment_bytes=str(2**20))
-    for _ in range(5):
-        log.append(batch(b"x" * 600_000))
+def rest(log: PartitionLog) -> None:
+    """As the upkeep does when nobody has used anything for long."""
 
-    async def flushed() -> None:
+    async def now() -> None:
         await log.flush()
+        await log.checkpoint()
         for segment in log._segments:
             segment.rest(float("inf"))
 
-    asyncio.run(flushed())
-    assert offsets(log, 0) == [0, 1, 2, 3, 4]
-    assert log.append(batch(b"y")).base_offset == 5
-    assert offsets(log, 5) == [5]
+    asyncio.run(now())
+
+
+def test_what_rests_is_there_again(tmp_path: Path) -> None:
+    rng = random.Random(SEED)
+    log = opened(tmp_path, segment_bytes=str(2**20), flush_ms="0")
+    rest(log)
+    assert log.read(0, 100, whole_first=True) is None
+    starts = []
+    for number in range(40):
+        starts.append(log.append(batch(rng.randbytes(100_000), timestamp=number)).base_offset)
+        if rng.random() < 0.5:
+            rest(log)
+        assert offsets(log, 0) == starts
+        assert log.offset_at(number) == (number, number)
+    log.delete_before(-1)
+    rest(log)
+    assert offsets(log, 40) == []
+    assert log.append(batch(b"y")).base_offset == 40
+
+
+def test_an_index_that_is_lost_is_made_again(tmp_path: Path) -> None:
+    log = opened(tmp_path, segment_bytes=str(2**20))
+    for number in range(300):
+        log.append(batch(b"x" * 5000, timestamp=number))
+    asyncio.run(log.close())
+    for segment in log._segments:
+        segment.rest(float("inf"))
+    for path in (tmp_path / "p").glob("*.state"):
+        path.unlink()
+    assert offsets(log, 0) == list(range(300))
+    assert log.offset_at(250) == (250, 250)
