@@ -245,6 +245,8 @@ class _World:
         here.tried = True
         if not self._save_and_stop(here):
             return False
+        # Given back when it is safe; what is asked for there before the loss would be lost with it.
+        self.now = max(self.now, here.lost_at)
         self.rule.memory.lost(here.offer, self.now)
         self.ledger.lose(0.0)
         self._replace()
