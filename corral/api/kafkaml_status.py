@@ -77,6 +77,8 @@ class ClientStatus(Model):
     """One client of a deployment."""
 
     client_id: str
+    result: Int64 | None = None
+    """Which of the deployment's models it trains."""
     datasource: str | None = None
     job: str | None = None
     phase: Literal["Pending", "Running", "Completed", "Failed"] | None = None

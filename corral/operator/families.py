@@ -127,6 +127,26 @@ def _own_token(manager: Manager) -> Callable[[], str] | None:
     return (lambda: config.token) if config.token else None
 
 
+def _register_kafkaml(manager: Manager, surroundings: Surroundings) -> None:
+    from corral.controllers.kafkaml import running
+    from corral.controllers.kafkaml.settings import KafkaMLSettings
+
+    settings = surroundings.settings
+    kafkaml = KafkaMLSettings(
+        kafka=settings.kafka_for_pods,
+        registry=settings.registry,
+        registry_map=tuple(f"{name}={url}" for name, url in settings.pod_registries.items()),
+        resync=settings.resync,
+    )
+    running.register(manager, kafkaml)
+
+
+def _hook_kafkaml(hooks: Hooks, client: KubeClient | None, settings: ProcessSettings) -> None:
+    from corral.controllers.kafkaml.webhooks import register_hooks
+
+    register_hooks(hooks)
+
+
 def _hook_federated(hooks: Hooks, client: KubeClient | None, settings: ProcessSettings) -> None:
     from corral.controllers.federated.webhooks import register_hooks
 
@@ -137,4 +157,5 @@ FAMILIES: tuple[Family, ...] = (
     Family("trainingjob", _register_trainingjob, _hook_trainingjob, rbac.TRAINING_RULES),
     Family("mpijob", _register_mpijob, _hook_mpijob, rbac.MPI_RULES),
     Family("federated", _register_federated, _hook_federated, rbac.FEDERATED_RULES),
+    Family("kafkaml", _register_kafkaml, _hook_kafkaml, rbac.KAFKAML_RULES),
 )

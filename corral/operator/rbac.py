@@ -18,6 +18,7 @@ __all__ = [
     "AGENT_RULES",
     "CLUSTER_RULES",
     "FEDERATED_RULES",
+    "KAFKAML_RULES",
     "LOCAL_NAMESPACE_RULES",
     "LOCAL_RULES",
     "MPI_RULES",
@@ -140,6 +141,26 @@ FEDERATED_RULES: Final = (
     Rule("metrics.k8s.io", ("pods",), ("get",)),
     Rule("", ("nodes",), _WATCHED),
     Rule("", ("namespaces",), ("get",)),
+)
+
+_KAFKAML: Final = "kafkaml.corral.dev"
+_KAFKAML_KINDS: Final = (
+    "mlmodels",
+    "mlconfigurations",
+    "datasources",
+    "federateddeployments",
+    "inferences",
+)
+KAFKAML_RULES: Final = (
+    Rule(_KAFKAML, _KAFKAML_KINDS, _READ),
+    # what servers of deployments are given, nobody can give who has it not
+    Rule(_KAFKAML, tuple(f"{kind}/status" for kind in _KAFKAML_KINDS), ("get", "patch")),
+    Rule(_KAFKAML, tuple(f"{kind}/finalizers" for kind in _KAFKAML_KINDS), ("update",)),
+    Rule("batch", ("jobs",), (*_READ, "create", "delete")),
+    Rule("apps", ("deployments",), (*_READ, *_KEPT)),
+    Rule("", ("configmaps", "serviceaccounts"), ("get", *_KEPT)),
+    Rule(_RBAC, ("roles", "rolebindings"), ("get", *_KEPT)),
+    Rule("", ("pods",), _WATCHED),
 )
 
 AGENT_RULES: Final = (

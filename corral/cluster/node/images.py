@@ -83,6 +83,12 @@ DEFAULT: Final = (
     Image(pattern="python:*", python=sys.executable, cmd=(sys.executable,)),
     Image(pattern="corral:*", python=sys.executable),
     Image(pattern="corral/courier:*", python=sys.executable),
+    Image(pattern="corral/kafkaml-*", python=sys.executable),
+    Image(
+        pattern="*/federated_model_training_tensorflow:*",
+        python=sys.executable,
+        entrypoint=(sys.executable, "-m", "corral.inpod.kafkaml.client"),
+    ),
     Image(pattern="busybox:*", cmd=("sh",)),
     Image(pattern="alpine:*", cmd=("sh",)),
     Image(pattern="debian:*", cmd=("bash",)),

@@ -90,7 +90,8 @@ class Report:
         self._rejected: dict[str, tuple[int, str]] = {}
 
     def clients(self) -> tuple[Collection[str], Collection[str]]:
-        found = (self._status.get().get("status") or {}).get("clients") or []
+        said = (self._status.get().get("status") or {}).get("clients") or []
+        found = [client for client in said if client.get("result", self._result) == self._result]
         names = {client["clientId"] for client in found}
         gone = {client["clientId"] for client in found if client.get("phase") in ENDED}
         return names, gone
@@ -126,6 +127,8 @@ class Report:
 
     def _client(self, client: dict[str, Any], rounds: Rounds) -> dict[str, Any]:
         name = client["clientId"]
+        if client.get("result", self._result) != self._result:
+            return client
         versions = [version for who, version in rounds.counted if who == name]
         if versions:
             client["version"] = max(versions)
