@@ -5,6 +5,7 @@
 """
 
 from corral.clouds.local.faults import Fault
-from corral.clouds.local.provider import LocalProvider, LocalSettings, node_command
+from corral.clouds.local.provider import LocalProvider
+from corral.clouds.local.settings import LocalSettings, node_command
 
 __all__ = ["Fault", "LocalProvider", "LocalSettings", "node_command"]

@@ -152,10 +152,12 @@ class Machine:
         if self._over.is_set():
             return
         self._ending = True
-        kill_below([os.getpid()], reap=self._reap)
-        remove_leftovers(self._folder.data, self._record.name)
-        self._folder.keep(Ended(reason, time.time()))
-        self._over.set()
+        try:
+            kill_below(self._me, reap=self._reap)
+            remove_leftovers(self._folder.data, self._record.name)
+            self._folder.keep(Ended(reason, time.time()))
+        finally:
+            self._over.set()  # what could not be done is the guard's then
 
     def _reap(self) -> None:
         """Everything that dies below comes to us in the end."""
@@ -214,7 +216,7 @@ def _be(folder: Folder, tell: int) -> None:
     record = folder.record()
     if record is None:
         sys.exit(f"{folder.path} is no folder of a local VM")
-    if folder.running() is not None:  # it was, and has ended
+    if folder.running() is not None or folder.ended() is not None:  # it was, or must not be
         os.write(tell, b".")
         return
     adopt_orphans()
@@ -239,7 +241,9 @@ def _guard(folder: Folder, record: Record, machine: int) -> None:
         signal.signal(number, signal.SIG_IGN)
     while os.waitpid(-1, 0)[0] != machine:
         pass
-    kill_below([os.getpid()], reap=_reap_all)
+    me = Process.of(os.getpid())
+    assert me is not None
+    kill_below(me, reap=_reap_all)
     with suppress(FileNotFoundError):  # whoever deletes it is faster
         if folder.ended() is None and folder.record() is not None:
             remove_leftovers(folder.data, record.name)

@@ -49,6 +49,8 @@ class Process:
 
     def send(self, number: int) -> bool:
         """Signal it, if it is still the same; whether it was."""
+        if self.pid <= 1:
+            return False
         try:
             handle = os.pidfd_open(self.pid)
         except ProcessLookupError:
@@ -108,20 +110,35 @@ def below(roots: Iterable[int]) -> set[Process]:
     return found
 
 
+def _above(pid: int) -> set[int]:
+    """The process itself, its parent, and so on up."""
+    found: set[int] = set()
+    while pid > 0 and pid not in found:
+        found.add(pid)
+        stat = _stat(pid)
+        pid = stat.parent if stat is not None else 0
+    return found
+
+
 def kill_below(
-    roots: Iterable[int],
+    root: Process,
     *,
     reap: Callable[[], None] = lambda: None,
     clock: Callable[[], float] = time.monotonic,
 ) -> None:
     """Kill all descendants until there are none: new ones may come while others go.
 
+    A process that has ended has none that could be told from others. Nothing is ever killed above
+    or beside us: a root that we ourselves are below is a mistake, and refused.
+
     Raises:
+        ValueError: the root is no process of a VM.
         TimeoutError: some are still there; only the kernel can hold a process against SIGKILL.
     """
-    parents = list(roots)
+    if root.pid <= 1 or (root.pid != os.getpid() and root.pid in _above(os.getpid())):
+        raise ValueError(f"process {root.pid} is no VM: nothing below it is killed")
     until = clock() + _KILL_S
-    while left := below(parents):
+    while root.alive and (left := below([root.pid])):
         for process in left:
             process.send(signal.SIGKILL)
         reap()

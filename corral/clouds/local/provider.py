@@ -17,7 +17,7 @@ import sys
 import time
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import replace
 from pathlib import Path
 from tempfile import mkdtemp
 from typing import Any, Final, TypeVar
@@ -39,50 +39,15 @@ from corral.clouds.errors import BadRequest, QuotaExceeded, Scope, StockOut, Tra
 from corral.clouds.local.faults import FaultFile
 from corral.clouds.local.leftovers import remove_leftovers
 from corral.clouds.local.processes import kill_below
-from corral.clouds.local.records import Ended, Folder, Given, Record, exclusively, is_held, write
+from corral.clouds.local.records import Ended, Folder, Record, exclusively, is_held, write
+from corral.clouds.local.settings import LocalSettings
 
-__all__ = ["LocalProvider", "LocalSettings", "node_command"]
+__all__ = ["LocalProvider"]
 
 _START_S: Final = 30.0
 _POLL_S: Final = 0.02
 _REMEMBER_S: Final = 7 * 86400.0
 _T = TypeVar("_T")
-
-
-def node_command(*options: str) -> tuple[str, ...]:
-    """How a node agent is started for a VM, with a kubeconfig from the VM's files."""
-    start = (sys.executable, "-m", "corral.cli.main", "node", "--name", "{name}")
-    folders = ("--data-dir", "{data}", "--kubeconfig", "{folder}/kubeconfig")
-    return (*start, *folders, "--gpus", "{folder}/gpus.json", *options)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class LocalSettings:
-    """One pretended cloud."""
-
-    folder: Path
-    command: Sequence[str] = field(default_factory=node_command)
-    """With {name}, {folder} and {data} of the VM."""
-    files: Callable[[VmRequest], Mapping[str, str]] = lambda request: {}
-    """Put into the VM's folder before it starts, readable by its owner only: a kubeconfig, say."""
-    environment: Mapping[str, str] = field(default_factory=dict)
-    devices: Sequence[Mapping[str, Any]] | None = None
-    """GPUs of this machine (index, model, memory_mib), each for one VM at a time.
-
-    None: VMs that ask for GPUs are given pretended ones.
-    """
-    capacity: Mapping[str, int] = field(default_factory=dict)
-    """How many VMs there can be in a zone; a zone that is not named has no limit."""
-    quota: int | None = None
-    """How many VMs there can be in all."""
-    notice_s: float = 30.0
-    """How long before its end a VM is told."""
-    stop_grace_s: float = 10.0
-    """How long a node agent that is told to stop may take."""
-    prices: Sequence[Price] = ()
-    hazards: Sequence[Hazard] = ()
-    look_s: float = 0.2
-    """Between two looks for notices."""
 
 
 class LocalProvider:
@@ -108,7 +73,7 @@ class LocalProvider:
         return await self._do("create", request.zone, lambda: self._create(request))
 
     async def delete(self, ref: VmRef) -> None:
-        await self._do("delete", ref.zone, lambda: self._delete(ref.name))
+        await self._do("delete", ref.zone, lambda: self._delete(ref))
 
     async def get(self, ref: VmRef) -> Vm | None:
         return await self._do("get", ref.zone, lambda: self._look(self._folder(ref.name)))
@@ -119,12 +84,11 @@ class LocalProvider:
     async def preempt(self, ref: VmRef, *, notice_s: float | None = None) -> None:
         """Give notice: at the deadline the VM is taken. Without it, at once. Raises BadRequest."""
         wait = self._settings.notice_s if notice_s is None else notice_s
-        given = Given(deadline=self._clock() + wait)
-        await asyncio.to_thread(self._tell, ref.name, given)
+        await asyncio.to_thread(self._tell, ref.name, deadline=self._clock() + wait)
 
     async def maintain(self, ref: VmRef, event: str = "MIGRATE_ON_HOST_MAINTENANCE") -> None:
         """Announce maintenance, or its end with NONE. Raises BadRequest."""
-        await asyncio.to_thread(self._tell, ref.name, Given(maintenance=event))
+        await asyncio.to_thread(self._tell, ref.name, maintenance=event)
 
     async def kill(self, ref: VmRef) -> None:
         """Take the VM now and without a word, as when a machine breaks."""
@@ -168,10 +132,10 @@ class LocalProvider:
             self._start(folder)
         except BadRequest:
             self._kill(folder, "crashed")
-            self._forget(folder)
+            self._forget(folder, request.request_id)
             raise
         vm = folder.vm()
-        if vm is None or vm.raw_state == "TERMINATED":
+        if vm is None or vm.raw_state == "TERMINATED" or vm.request_id != request.request_id:
             raise StockOut(f"VM {request.name} was taken at once", scope=Scope.ZONE)
         return vm
 
@@ -182,7 +146,7 @@ class LocalProvider:
                 f"request id {request.request_id} made a VM that is gone: take a new one",
                 scope=Scope.ZONE,
             )
-        alive = [vm for vm in self._all() if vm.alive]
+        alive = [vm for vm in self._seen() if vm.alive]
         room = self._settings.capacity.get(request.zone)
         if room is not None and sum(vm.zone == request.zone for vm in alive) >= room:
             raise StockOut(
@@ -201,7 +165,7 @@ class LocalProvider:
             return [{"index": str(number), "model": model} for number in range(count)]
         taken = {
             device["index"]
-            for vm in self._all()
+            for vm in self._seen()
             if vm.alive and (record := Folder(self._vms / vm.name).record()) is not None
             for device in record.devices
         }
@@ -277,16 +241,17 @@ class LocalProvider:
     def _await_process(self, folder: Folder) -> None:
         """Whoever started it: it says so very soon. Raises Transient."""
         until = time.monotonic() + _START_S
-        while folder.running() is None:
+        while folder.running() is None and folder.ended() is None and folder.record() is not None:
             if time.monotonic() > until:
                 raise Transient(f"VM {folder.path.name} did not start within {_START_S:g} s")
             time.sleep(_POLL_S)
 
     # -- ending ----------------------------------------------------------------------------------
 
-    def _delete(self, name: str) -> None:
-        folder = self._folder(name)
-        if folder.record() is None:
+    def _delete(self, ref: VmRef) -> None:
+        folder = self._folder(ref.name)
+        record = folder.record()
+        if record is None or ref.id not in ("", record.id):
             return
         folder.stopping.touch()
         running = folder.running()
@@ -296,7 +261,7 @@ class LocalProvider:
                 time.sleep(_POLL_S)
         self._kill(folder, "stopped")
         self._settle(folder)
-        self._forget(folder)
+        self._forget(folder, record.labels[REQUEST_LABEL])
 
     def _kill(self, folder: Folder, reason: str) -> None:
         """End whatever is left of the VM, and say so. Raises OSError."""
@@ -306,17 +271,19 @@ class LocalProvider:
         if running is not None:
             # held still it starts nothing anew, and orphans still come to it
             running.process.send(signal.SIGSTOP)
-            kill_below([running.pid] if running.process.alive else [running.node])
-            self._say(folder, reason)
+            for process in (running.process, running.agent):
+                if process.alive:  # its number is its own, not somebody else's by now
+                    kill_below(process)
+            self._say(folder, record, reason)
             running.process.send(signal.SIGKILL)
             running.agent.send(signal.SIGKILL)
             self._settle(folder)
         remove_leftovers(folder.data, record.name)
-        self._say(folder, reason)
+        self._say(folder, record, reason)
 
-    def _say(self, folder: Folder, reason: str) -> None:
-        with suppress(FileNotFoundError):  # somebody else deletes it too
-            if folder.ended() is None:
+    def _say(self, folder: Folder, record: Record, reason: str) -> None:
+        with exclusively(self._lock):  # the name may be another VM's by now
+            if folder.record() == record and folder.ended() is None:
                 folder.keep(Ended(reason, self._clock()))
 
     def _settle(self, folder: Folder) -> None:
@@ -327,28 +294,27 @@ class LocalProvider:
                 raise TimeoutError(f"VM {folder.path.name} does not end")
             time.sleep(_POLL_S)
 
-    def _forget(self, folder: Folder) -> None:
-        """Remove the folder at once, and remember that it was."""
-        record = folder.record()
-        if record is None:
-            return
+    def _forget(self, folder: Folder, request_id: str) -> None:
+        """Remove the folder of what a request made at once, and remember that it was."""
         with exclusively(self._lock):
-            write(self._gone / record.labels[REQUEST_LABEL], "")
+            record = folder.record()
+            if record is None or record.labels[REQUEST_LABEL] != request_id:
+                return
+            write(self._gone / request_id, "")
             aside = Path(mkdtemp(prefix=".old-", dir=self._vms))
-            with suppress(FileNotFoundError):
-                folder.path.rename(aside / "vm")
+            folder.path.rename(aside / "vm")
             for old in self._gone.iterdir():
                 with suppress(FileNotFoundError):
                     if self._clock() - old.stat().st_mtime > _REMEMBER_S:
                         old.unlink()
         shutil.rmtree(aside, ignore_errors=True)
 
-    def _tell(self, name: str, given: Given) -> None:
+    def _tell(self, name: str, **news: Any) -> None:
         folder = self._folder(name)
         running = folder.running()
         if running is None or not running.process.alive:
             raise BadRequest(f"VM {name} does not run: it cannot be told anything")
-        folder.keep(given)
+        folder.keep(replace(folder.given(), **news))
         running.process.send(signal.SIGUSR1)
 
     # -- looking ---------------------------------------------------------------------------------
@@ -361,13 +327,17 @@ class LocalProvider:
             return folder.vm()
         return vm
 
-    def _all(self) -> Sequence[Vm]:
+    def _folders(self) -> Sequence[Folder]:
         names = sorted(each.name for each in self._vms.iterdir() if each.name[0] != ".")
-        found = [self._look(Folder(self._vms / name)) for name in names]
-        return [vm for vm in found if vm is not None]
+        return [Folder(self._vms / name) for name in names]
+
+    def _seen(self) -> Sequence[Vm]:
+        """All VMs; nothing is done about them, so that the lock may be held."""
+        return [vm for folder in self._folders() if (vm := folder.vm()) is not None]
 
     def _list(self, owner: str) -> Sequence[Vm]:
-        return [vm for vm in self._all() if vm.labels.get(OWNER_LABEL) == owner]
+        found = [vm for folder in self._folders() if (vm := self._look(folder)) is not None]
+        return [vm for vm in found if vm.labels.get(OWNER_LABEL) == owner]
 
     async def notices(self, owner: str) -> AsyncIterator[Notice]:
         """Deadlines as they are set, ends as they are seen."""

@@ -38,6 +38,11 @@ class Record:
     devices: Sequence[Mapping[str, Any]] = ()
     """GPUs that are this VM's alone."""
 
+    @property
+    def id(self) -> str:
+        """Told apart from others that have had the name."""
+        return f"{self.name}-{self.created:.6f}"
+
 
 @dataclass(frozen=True, slots=True)
 class Running:
@@ -117,10 +122,12 @@ class Folder:
             return None
         running, ended = self.running(), self.ended()
         raw, state = self._state(running, ended)
+        if running is None and self.record() is None:
+            return None  # it went while we looked
         return Vm(
             name=record.name,
             zone=record.zone,
-            id=f"{record.name}-{record.created:.6f}",
+            id=record.id,
             machine_type=record.machine_type,
             state=state,
             raw_state=raw,

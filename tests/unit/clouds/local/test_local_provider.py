@@ -30,6 +30,7 @@ from corral.clouds import (
 )
 from corral.clouds.local import Fault
 from corral.clouds.local.processes import Process
+from corral.clouds.local.records import Ended, Running
 from corral.clouds.notices import notices
 from tests.unit.clouds.local.conftest import AGENT, Cloud, Until
 
@@ -213,6 +214,9 @@ async def test_maintenance_is_told_and_harms_nobody(cloud: Cloud, until: Until) 
     assert (notice.kind, notice.deadline) == (NoticeKind.MAINTENANCE, None)
     assert "MIGRATE" in notice.text
     assert all(process.alive for process in processes)
+    await provider.preempt(made.ref, notice_s=0.2)
+    await provider.maintain(made.ref, "NONE")  # the deadline stands
+    await until(lambda: not any(process.alive for process in processes))
 
 
 async def test_a_kill_comes_without_a_word(cloud: Cloud, until: Until) -> None:
@@ -296,6 +300,17 @@ async def test_an_id_makes_no_second_vm_after_the_first_is_gone(cloud: Cloud) ->
     await provider.create(cloud.request(1, name="vm-0"))
 
 
+async def test_who_deletes_a_vm_does_not_delete_its_successor(cloud: Cloud) -> None:
+    provider = cloud.provider()
+    first = await provider.create(cloud.request())
+    await provider.delete(first.ref)
+    second = await provider.create(cloud.request(1, name="vm-0"))
+    await provider.delete(first.ref)
+    assert await provider.get(second.ref) == second
+    await provider.delete(VmRef("vm-0", "local-a"))
+    assert await provider.list("o") == []
+
+
 async def test_room_and_quota(cloud: Cloud) -> None:
     provider = cloud.provider(capacity={"local-a": 1}, quota=2)
     first = await provider.create(cloud.request(0))
@@ -377,3 +392,29 @@ async def test_orphans_are_swept(cloud: Cloud, until: Until) -> None:
     assert [vm.name for vm in swept.deleted] == ["vm-1"]
     assert [vm.name for vm in await provider.list("o")] == ["vm-0"]
     assert not any(process.alive for process in processes)
+
+
+async def test_what_is_deleted_before_it_starts_does_not_start(cloud: Cloud) -> None:
+    provider = cloud.provider()
+    folder = cloud.of("vm-0")
+    provider._write(folder, cloud.request(), [])
+    folder.keep(Ended("stopped", 0.0))  # a deletion that is just under way
+    with pytest.raises(StockOut):
+        await provider.create(cloud.request())
+    assert folder.running() is None
+    assert not folder.data.exists()
+
+
+async def test_a_vm_that_broke_with_its_guard_is_in_nobody_s_way(cloud: Cloud) -> None:
+    provider = cloud.provider(capacity={"local-a": 1}, devices=[])
+    broken = cloud.of("vm-0")
+    provider._write(broken, cloud.request(), [])
+    broken.keep(Running(2**22, "another boot/1", 9))
+    async with asyncio.timeout(20):
+        made = await provider.create(cloud.request(1))
+        assert made.state is State.RUNNING
+        states = {vm.name: vm.state for vm in await provider.list("o")}
+    assert states == {"vm-0": State.TERMINATED, "vm-1": State.RUNNING}
+    ended = broken.ended()
+    assert ended is not None
+    assert ended.reason == "crashed"
