@@ -169,14 +169,17 @@ class Block:
 
     def divided(self, divisor: float, out: Singles | Floats) -> None:
         """Writes the sums, each rounded once, divided and rounded again."""
-        plain = self._wide is None and not self._aside and out.dtype == np.float32
-        if native.kernel is None or self._grain is None or not plain:
+        single = out.dtype == np.float32
+        if native.kernel is None or self._grain is None or self._wide is not None or not single:
             result = self.rounded()
             result /= divisor
             out[:] = result
-        else:
-            grain = float(np.ldexp(1.0, self._grain))
-            native.kernel.divide(self._sums, out, self._shift(), grain, divisor)
+            return
+        grain = float(np.ldexp(1.0, self._grain))
+        native.kernel.divide(self._sums, out, self._shift(), grain, divisor)
+        if self._aside:
+            elements, sums = self._put_together()
+            out[elements] = sums / divisor
 
     def rounded(self) -> Floats:
         """The sums, each rounded once to float64."""
@@ -184,19 +187,19 @@ class Block:
             return self._wide.rounded()
         if self._grain is None:
             return np.zeros(len(self._sums))
-        integers = self._integers()
-        result = integers.astype(np.float64)
+        result = self._integers().astype(np.float64)
         result *= float(np.ldexp(1.0, self._grain))
         if self._aside:
-            self._put_together(integers, result)
+            elements, sums = self._put_together()
+            result[elements] = sums
         return result
 
-    def _put_together(self, integers: Ints, result: Floats) -> None:
-        """The elements of which a part was set aside."""
+    def _put_together(self) -> tuple[Ints, Floats]:
+        """The elements of which a part was set aside, and their sums."""
         assert self._grain is not None
         elements = np.unique(np.concatenate([where for where, _, _ in self._aside]))
         whole = Digits(len(elements))
-        whole.add_integers(integers[elements], self._grain)
+        whole.add_integers(self._sums[elements] - np.int64(self._shift()), self._grain)
         for where, values, weight in self._aside:
             whole.add(values, weight, at=np.searchsorted(elements, where))
-        result[elements] = whole.rounded()
+        return elements, whole.rounded()

@@ -55,6 +55,9 @@ def values(kind, clients, size, dtype=np.float32):
     match kind:
         case "spread":
             rows *= 2.0 ** rng.integers(-120, 100, (clients, size))
+        case "some-tiny":
+            # one in fifty does not fit the grain of the others
+            rows[rng.random((clients, size)) < 0.02] *= 2.0**-40
         case "tiny":
             rows *= 2.0**-140 if dtype == np.float32 else 2.0**-1060
         case "huge":
@@ -75,7 +78,7 @@ def updates(vectors, samples=None):
     ]
 
 
-KINDS = ["plain", "spread", "tiny", "huge", "coarse", "zeros"]
+KINDS = ["plain", "some-tiny", "spread", "tiny", "huge", "coarse", "zeros"]
 SHAPES = [(1, 1), (2, 7), (3, 4097), (5, 70_000), (50, 1000), (131, 33)]
 
 
