@@ -49,7 +49,7 @@ GCP: Final = _table(
         _QUOTA: "QUOTA_EXCEEDED quotaExceeded",
         _ACCOUNT: """
             VPC_NOT_FOUND PERMISSION_DENIED PERMISSIONS_ERROR UNAUTHENTICATED SERVICE_DISABLED
-            BILLING_DISABLED forbidden authError accessNotConfigured required
+            BILLING_DISABLED forbidden authError accessNotConfigured
             """,
         _AGAIN: """
             rateLimitExceeded userRateLimitExceeded RATE_LIMIT_EXCEEDED INTERNAL_ERROR

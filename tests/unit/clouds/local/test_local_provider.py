@@ -179,7 +179,7 @@ async def test_notice_then_the_end_with_all_that_runs(cloud: Cloud, until: Until
     async with asyncio.timeout(30):
         told = asyncio.ensure_future(anext(inside))
         seen = asyncio.ensure_future(anext(outside))
-        await provider.preempt(made.ref, notice_s=1.5)
+        await provider.preempt(made.ref, notice_s=3.0)
         notice = await told
         assert notice.kind is NoticeKind.PREEMPTION
         assert notice.deadline == cloud.of("vm-0").given().deadline
