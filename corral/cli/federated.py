@@ -8,6 +8,7 @@ from typing import Annotated, Any, Final
 
 import typer
 
+from corral.cli import kafkaml
 from corral.cli.errors import FAILED, INVALID, NOT_FOUND, USAGE, Trouble
 from corral.cli.output import Format, Output, show, show_object, show_objects
 from corral.cli.session import Session, connected, perform
@@ -250,6 +251,8 @@ def _model_row(obj: Obj) -> dict[str, Any]:
 
 for command in (metrics, models):
     app.command()(connected(command))
+for over_kafka in kafkaml.COMMANDS:
+    app.command()(over_kafka)
 
 
 class _Lines:
