@@ -148,6 +148,8 @@ class ClientSpec(Model):
     min: Count = 1
     """How many must be matched before the first round begins."""
     max: Count = 1000
+    external: bool = False
+    """Clients that others have started may take part: rounds begin without waiting for data."""
     resources: AnyObject | None = None
     image: Words = ""
     node_selector: dict[str, str] | None = None

@@ -142,13 +142,13 @@ class DeploymentReconciler:
         if clients != (status.get("clients") or []) or results != (status.get("results") or []):
             # who takes part is known before anybody begins: the server goes by it
             said = {"results": results, "clients": clients}
-            await self._write(obj, said, judge(results, clients, deployment.spec.clients.min))
+            await self._write(obj, said, judge(results, clients, _wanted(deployment)))
             return
         await self._access(obj, deployment)
         await self._start(obj, deployment, results, clients, models)
         self._look_at_servers(obj, deployment, results)
         said = {"results": results, "clients": self._phases(obj, clients)}
-        verdict = judge(results, said["clients"], deployment.spec.clients.min)
+        verdict = judge(results, said["clients"], _wanted(deployment))
         await self._write(obj, said, verdict)
         if verdict.phase in _OVER:
             await self._stop(obj, servers=False)
@@ -342,6 +342,11 @@ class DeploymentReconciler:
         if old.get("phase") != verdict.phase:
             tell = self._recorder.warning if verdict.phase == "Failed" else self._recorder.normal
             tell(obj, verdict.reason, verdict.message)
+
+
+def _wanted(deployment: FederatedDeployment) -> int:
+    """Clients of ours that must be there to begin."""
+    return 0 if deployment.spec.clients.external else deployment.spec.clients.min
 
 
 def of_deployment(obj: Obj) -> tuple[str, ...]:

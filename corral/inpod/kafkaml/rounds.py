@@ -54,6 +54,8 @@ class RoundSettings:
     """Updates that make a round; those of all clients without it."""
     at_least: int = 1
     """Clients that must be there before the first round."""
+    open: bool = False
+    """Clients that nobody here has started may take part."""
     enough: int = 1
     """The fewest updates to aggregate when no more will come."""
     timeout: float = 600.0
@@ -196,7 +198,7 @@ class Rounds:
 
     def refusal(self, client: str, version: int, known: Collection[str]) -> str:
         """Why an update that began from a version does not count; empty where it does."""
-        if client not in known:
+        if client not in known and not self.settings.open:
             return f"client {client!r} is none of this deployment's"
         if (client, version) in self.counted:
             return f"client {client!r} has given its update of version {version} already"
@@ -229,7 +231,8 @@ class Rounds:
         if self.version >= self.settings.rounds:
             return Finish(self.version)
         if not self.published:
-            if len(set(clients) - set(gone)) < self.settings.at_least:
+            alive = set(clients) - set(gone)
+            if not self.settings.open and len(alive) < self.settings.at_least:
                 return self._too_few(clients, gone)
             return Publish(self.version)
         if self.settings.mode == "async":
@@ -243,12 +246,13 @@ class Rounds:
 
     def _next_sync(self, now: float, clients: Collection[str], gone: Collection[str]) -> Action:
         have = sorted(self.updates)
-        wanted = self.settings.k if self.settings.k is not None else max(len(clients), 1)
+        everybody = max(len(clients), self.settings.at_least, 1)
+        wanted = self.settings.k if self.settings.k is not None else everybody
         if len(have) >= wanted:
             return Close(self.version, tuple(have))
         lost = {client for client, version in self.unfit if version == self.version} | set(gone)
         can = set(clients) - lost | set(have)
-        if len(can) < wanted:
+        if len(can) < wanted and not self.settings.open:
             # what is missing will not come: nobody needs to wait for the end of the time
             missing = ", ".join(sorted(lost - set(have)))
             return self._without(have, f"no update that counts came from {missing}")
@@ -271,7 +275,7 @@ class Rounds:
             # the oldest first: what came is counted in the order in which it came
             first = min(self.updates, key=lambda client: self.updates[client]["offset"])
             return Close(self.version, (first,))
-        if clients and set(clients) <= set(gone):
+        if clients and set(clients) <= set(gone) and not self.settings.open:
             return Fail(f"all clients have ended: {', '.join(sorted(gone))}")
         left = self._left(now)
         if left > 0:

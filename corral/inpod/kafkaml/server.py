@@ -54,6 +54,7 @@ def deployment_of(
             mode=said.get("mode") or "sync",
             k=said.get("kOfN"),
             at_least=max((spec.get("clients") or {}).get("min") or 1, 1),
+            open=bool((spec.get("clients") or {}).get("external")),
             enough=said.get("minUpdates") or 1,
             timeout=float(said.get("timeoutSeconds", 600)),
             on_timeout=said.get("onTimeout") or "aggregate",

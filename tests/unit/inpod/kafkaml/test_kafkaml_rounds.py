@@ -249,6 +249,15 @@ def test_what_is_too_old_does_not_count_in_async() -> None:
     assert "too old" in play.hear("b", 0)
 
 
+def test_an_open_deployment_takes_clients_of_others() -> None:
+    play = Play(rounds=2, open=True, at_least=2)
+    assert play.act(()) == Publish(0)
+    assert play.hear("x", 0, ()) == ""
+    assert isinstance(play.act(()), Wait)
+    assert play.hear("y", 0, ()) == ""
+    assert play.act(()) == Close(0, ("x", "y"))
+
+
 def test_versions_as_they_are_told() -> None:
     assert [sent_version(v, 3) for v in range(3)] == [0, 1, -1]
     assert [answer_version(v, 3) for v in (1, 2, -1)] == [0, 1, 2]
