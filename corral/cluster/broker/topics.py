@@ -218,6 +218,9 @@ class Topics:
 
     async def clear(self) -> None:
         """Remove the folders of topics that are gone."""
-        gone, self._removed = self._removed, []
-        for path in gone:
+        while self._removed:
+            path = self._removed[0]
             await asyncio.to_thread(shutil.rmtree, path, ignore_errors=True)
+            # not before: who is cancelled meanwhile leaves it to the next
+            if path in self._removed:
+                self._removed.remove(path)

@@ -161,6 +161,8 @@ class PartitionLog:
                 packed = segment.state(self._producers) if self._keeps(segment) else None
                 await asyncio.to_thread(_sync, segment, segment.file, segment.size, packed)
         except OSError:
+            if self._deleted:
+                return  # its folder is gone
             self._unflushed += behind
             raise
         finally:
