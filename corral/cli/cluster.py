@@ -154,7 +154,7 @@ def up(
         registries=registries[1],
         additions=[
             *([_operator(addresses(own_broker, kafka), registries)] if operator else ()),
-            *([_gateway(host, gateway_port, port)] if gateway else ()),
+            *([_gateway(host, gateway_port, port, registries[1])] if gateway else ()),
             *([broker_part(own_broker)] if own_broker else ()),
             *([registry_part(own_registry)] if own_registry else ()),
         ],
@@ -185,7 +185,7 @@ def _operator(
     return Addition("operator", "corral:operator", run, _OPERATOR_MODULES)
 
 
-def _gateway(host: str, port: int | None, server_port: int) -> Addition:
+def _gateway(host: str, port: int | None, server_port: int, registries: dict[str, str]) -> Addition:
     """The gateway as a part of a cluster; it is nobody to the API server."""
     from corral.cluster.up.cluster import Addition
 
@@ -199,6 +199,7 @@ def _gateway(host: str, port: int | None, server_port: int) -> Addition:
             socket=folder.socket,
             host=host,
             port=0 if port is None and server_port == 0 else port,
+            registries=tuple(f"{name}={url}" for name, url in registries.items()),
         )
         try:
             await run_part(settings, ready)

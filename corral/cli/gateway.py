@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import re
 import signal
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -50,6 +51,10 @@ def gateway(
     ] = True,
     rate: Annotated[float, typer.Option(min=0.1, help="Requests a second of one token.")] = 50.0,
     burst: Annotated[int, typer.Option(min=1, help="Requests that may come at once.")] = 200,
+    registry_map: Annotated[
+        list[str] | None,
+        typer.Option(help="NAME=URL: where a registry is that models are read from."),
+    ] = None,
     audit_file: Annotated[
         Path | None, typer.Option(help="Where audit lines go; else to standard error.")
     ] = None,
@@ -61,6 +66,9 @@ def gateway(
 
     if (cert is None) != (key is None):
         raise typer.BadParameter("--cert and --key belong together")
+    for pair in registry_map or ():
+        if not re.fullmatch(r"[^=]+=https?://.+", pair):
+            raise typer.BadParameter(f"--registry-map: expected NAME=URL, not {pair!r}")
     if given_certs is not None and (given_certs / "tls.crt").exists():
         cert, key = given_certs / "tls.crt", given_certs / "tls.key"
     logging.basicConfig(
@@ -78,6 +86,7 @@ def gateway(
         hosts=tuple(host or ()),
         tls=tls,
         limits=LimitSettings(rate=rate, burst=burst),
+        registries=tuple(registry_map or ()),
         audit_file=audit_file,
     )
     _run(kubeconfig, settings)

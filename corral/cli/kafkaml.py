@@ -272,20 +272,23 @@ class _Keeping:
         if not self._make:
             return ""
         from corral.jobs import ListQuery
+        from corral.jobs.kinds import kind_of
 
         async with opened(self._target) as session:
-            await session.jobs.list("datasources", session.namespace, ListQuery(limit=1))
+            await session.jobs.list(kind_of("datasources"), session.namespace, ListQuery(limit=1))
             if not self._deployment:
                 return ""
             found = await session.jobs.get(
-                "federateddeployments", session.namespace, self._deployment
+                kind_of("federateddeployments"), session.namespace, self._deployment
             )
         return str((found.get("status") or {}).get("federatedStringId") or "")
 
     async def create(self, specs: list[tuple[str, Obj]]) -> list[str]:
         if not self._make:
             return [""] * len(specs)
-        made = []
+        from corral.jobs.kinds import kind_of
+
+        made, kind = [], kind_of("datasources")
         async with opened(self._target) as session:
             for number, (topic, spec) in enumerate(specs):
                 slug = re.sub(r"[^a-z0-9]+", "-", topic.lower().replace("{shard}", "")).strip("-")
@@ -295,7 +298,7 @@ class _Keeping:
                     else {"generateName": f"{slug[:40] or 'data'}-{number}-"}
                 )
                 obj = {"metadata": metadata, "spec": spec}
-                found = await session.jobs.create("datasources", session.namespace, obj)
+                found = await session.jobs.create(kind, session.namespace, obj)
                 made.append(str(found["metadata"]["name"]))
         return made
 
@@ -357,7 +360,7 @@ def _topics(access: Access) -> list[dict[str, Any]]:
 def _names(access: Access) -> list[str]:
     """Of all topics. Raises KafkaError."""
     from confluent_kafka import KafkaException
-    from confluent_kafka.admin import AdminClient  # type: ignore[attr-defined]
+    from confluent_kafka.admin import AdminClient
 
     from corral.inpod.kafkaml.kafka import KafkaError
 

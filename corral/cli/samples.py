@@ -99,7 +99,7 @@ def mnist_like(count: int, seed: int) -> tuple[Array, Array]:
 
 def _digits(seed: int) -> tuple[Array, Array]:
     try:
-        from sklearn.datasets import load_digits
+        from sklearn.datasets import load_digits  # type: ignore[import-untyped]  # no types
     except ImportError:
         raise SampleError("digits need scikit-learn: pip install scikit-learn") from None
     found: Any = load_digits()

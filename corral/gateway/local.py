@@ -49,6 +49,8 @@ class LocalSettings:
     port: int | None = None
     """Of REST; gRPC has the next where it is free. None: those of the last time, else the
     preferred ones, else any. 0: those of the last time, else any."""
+    registries: tuple[str, ...] = ()
+    """``NAME=URL`` of registries that models are read from."""
 
     @property
     def addresses(self) -> Path:
@@ -89,6 +91,7 @@ async def _serve(
         grpc=Listen(settings.host, grpc_port),
         cert=pki / "apiserver.crt",
         key=pki / "apiserver.key",
+        registries=settings.registries,
         audit_file=settings.folder / "logs" / "audit.log",
     )
     await run_gateway(config, chosen, sock=sock, stop=stop)

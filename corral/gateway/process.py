@@ -46,6 +46,8 @@ class ProcessSettings:
     tls: bool = True
     """Off only behind something that does TLS: tokens would travel in the clear."""
     limits: LimitSettings = field(default_factory=LimitSettings)
+    registries: tuple[str, ...] = ()
+    """``NAME=URL`` of registries that models are read from."""
     audit_file: Path | None = None
     """None: standard error."""
     grace: float = 10.0
@@ -67,12 +69,13 @@ async def run_gateway(
     """
     from corral.gateway.audit import audit_to
     from corral.gateway.clients import ClusterAccess
+    from corral.gateway.models import Models
     from corral.gateway.service import Gateway
     from corral.gateway.shared import Shared
 
     audit = audit_to(settings.audit_file)
     access = ClusterAccess.of(config)
-    gateway = Gateway(access)
+    gateway = Gateway(access, models=Models(settings.registries))
     shared = Shared.of(gateway, access, audit=audit, limits=settings.limits)
     async with AsyncExitStack() as stack:
         stack.callback(audit.close)

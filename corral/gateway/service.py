@@ -20,6 +20,7 @@ from corral.gateway.auth import Caller
 from corral.gateway.clients import ClientPool, ClusterAccess, Lease
 from corral.gateway.etags import ETags, etag_of
 from corral.gateway.idempotency import Idempotency
+from corral.gateway.models import Models
 from corral.jobs.client import AnyKind, Jobs, Objs
 from corral.jobs.errors import AlreadyExists, Changed, NotFound, PreconditionFailed
 from corral.jobs.kinds import JobKind, kind_of
@@ -74,8 +75,11 @@ class Gateway:
         *,
         settings: GatewaySettings | None = None,
         pool: ClientPool | None = None,
+        models: Models | None = None,
     ) -> None:
         self.settings = settings or GatewaySettings()
+        self.models = models or Models()
+        """Models of registries; without any that is known where nobody said so."""
         self._pool = pool or ClientPool(
             cluster, size=self.settings.clients, idle_seconds=self.settings.idle_seconds
         )

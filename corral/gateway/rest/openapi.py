@@ -9,9 +9,10 @@ import orjson
 
 from corral import __version__
 from corral.gateway.problems import MEDIA_TYPE, TITLES
+from corral.gateway.rest.kafkaml.table import KAFKAML, TAG
 from corral.gateway.rest.routes import OPERATIONS, Answer, Header, Operation
 from corral.gateway.rest.schemas import HEADERS, PATH_PARAMETERS, components, reference
-from corral.jobs.kinds import KINDS, JobKind
+from corral.jobs.kinds import KINDS, JobKind, kind_of
 from corral.kube.types import Obj
 
 __all__ = ["document", "document_bytes"]
@@ -30,6 +31,9 @@ def document() -> Obj:
             if operation.fits(kind):
                 path = operation.path.replace("{plural}", kind.plural)
                 paths.setdefault(path, {})[operation.method.lower()] = _operation(operation, kind)
+    for operation in KAFKAML:
+        made = _operation(operation, kind_of(operation.plural))
+        paths.setdefault(operation.path, {})[operation.method.lower()] = made
     return {
         "openapi": "3.1.0",
         "info": {"title": "Corral gateway", "version": __version__, "description": _DESCRIPTION},
@@ -38,7 +42,8 @@ def document() -> Obj:
         "tags": [
             {"name": kind.plural, "description": f"{kind.kind}, {kind.api_version}"}
             for kind in KINDS
-        ],
+        ]
+        + [{"name": TAG, "description": "The objects of kafkaml.corral.dev as Kafka-ML has them"}],
         "paths": {**_pages(), **paths},
         "components": {
             "schemas": components(),
@@ -65,7 +70,7 @@ def document_bytes() -> bytes:
 def _operation(operation: Operation, kind: JobKind) -> Obj:
     return {
         "operationId": _operation_id(operation, kind),
-        "tags": [kind.plural],
+        "tags": [TAG if operation.plural else kind.plural],
         "summary": operation.summary,
         "parameters": [
             *(
@@ -80,11 +85,20 @@ def _operation(operation: Operation, kind: JobKind) -> Obj:
         "responses": {
             **{str(answer.status): _answer(answer, kind) for answer in operation.answers},
             **{str(c): {"$ref": f"#/components/responses/{c}"} for c in operation.all_refusals},
+            **({"400": _in_words()} if operation.plural else {}),
         },
     }
 
 
+def _in_words() -> Obj:
+    """A 400 that may be plain text."""
+    out = _refusal(400)
+    return {**out, "content": {**out["content"], "text/plain": {"schema": {"type": "string"}}}}
+
+
 def _operation_id(operation: Operation, kind: JobKind) -> str:
+    if operation.name:
+        return operation.name
     words = [operation.verb, kind.plural if operation.verb == "list" else kind.singular]
     if "/logs/" in operation.path:
         words.append(operation.path.split("/logs/")[1].partition("/")[0])

@@ -5,6 +5,7 @@ Paths are taken apart before they are decoded: a slash inside a name cannot lead
     /api/v1/namespaces/{namespace}/{plural}[/{name}[/…]]
     /api/v1/{plural}                                      all namespaces
     /api/v1/watch/namespaces/{namespace}/{plural}         and /api/v1/watch/{plural}
+    /kafkaml/{namespace}/…                                with or without a slash at the end
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from urllib.parse import unquote
 
 from corral.gateway.problems import Refused
 from corral.gateway.rest.asks import Where, checked_name
+from corral.gateway.rest.kafkaml.table import KAFKAML
 from corral.gateway.rest.routes import OPERATIONS, Operation
 from corral.jobs.kinds import JobKind, kind_of
 
@@ -42,12 +44,26 @@ def _table() -> dict[tuple[str, ...], dict[str, Operation]]:
 _BY_SHAPE: Final = _table()
 
 
+def _kafkaml_table() -> dict[tuple[str, ...], dict[str, Operation]]:
+    out: dict[tuple[str, ...], dict[str, Operation]] = {}
+    for operation in KAFKAML:
+        words = tuple(operation.path.rstrip("/").split("/")[3:])
+        out.setdefault(words, {})[operation.method] = operation
+    return out
+
+
+_KAFKAML: Final = _kafkaml_table()
+"""By what follows the namespace."""
+
+
 def locate(method: str, path: bytes) -> tuple[Operation, Where]:
     """The operation, and what it is about.
 
     Raises:
         Refused: there is nothing at this path, or not for this method.
     """
+    if path.startswith(b"/kafkaml/"):
+        return _locate_kafkaml(method, _parts(path))
     shape, namespace, plural, rest = _split(path)
     found = _BY_SHAPE.get(shape)
     if found is None:
@@ -70,10 +86,7 @@ def locate(method: str, path: bytes) -> tuple[Operation, Where]:
 
 def _split(path: bytes) -> tuple[tuple[str, ...], str | None, str, list[str]]:
     """The shape of a path, its namespace and plural, and what follows."""
-    try:
-        parts = [unquote(part, errors="strict") for part in path.decode("ascii").split("/")]
-    except UnicodeDecodeError:
-        raise Refused("bad-request", "the path cannot be read") from None
+    parts = _parts(path)
     head, rest = parts[:3], parts[3:]
     if head != ["", "api", "v1"] or not rest:
         raise Refused("not-found", "there is nothing at this path; see /docs")
@@ -88,6 +101,33 @@ def _split(path: bytes) -> tuple[tuple[str, ...], str | None, str, list[str]]:
     plural, rest = rest[0], rest[1:]
     shape.append("{plural}")
     return (*shape, *_shape(rest)), namespace, plural, rest
+
+
+def _parts(path: bytes) -> list[str]:
+    try:
+        return [unquote(part, errors="strict") for part in path.decode("ascii").split("/")]
+    except UnicodeDecodeError:
+        raise Refused("bad-request", "the path cannot be read") from None
+
+
+def _locate_kafkaml(method: str, parts: list[str]) -> tuple[Operation, Where]:
+    if len(parts) > 4 and not parts[-1]:
+        parts = parts[:-1]
+    namespace, words = parts[2], tuple(parts[3:])
+    found, name = _KAFKAML.get(words), ""
+    if found is None and len(words) > 1:
+        found, name = _KAFKAML.get((*words[:-1], "{name}")), words[-1]
+    if found is None:
+        raise Refused("not-found", "there is nothing at this path; see /docs")
+    operation = found.get(method)
+    if operation is None:
+        raise MethodNotAllowed(method, sorted(found))
+    where = Where(
+        kind_of(operation.plural),
+        checked_name("namespace", namespace),
+        checked_name("name", name) if name else "",
+    )
+    return operation, where
 
 
 def _shape(rest: list[str]) -> list[str]:

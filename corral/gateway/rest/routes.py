@@ -16,7 +16,7 @@ from corral.gateway.rest.asks import Ask
 from corral.gateway.rest.params import Param
 from corral.jobs.kinds import JobKind
 
-__all__ = ["OPERATIONS", "Answer", "Header", "Operation"]
+__all__ = ["OPERATIONS", "Answer", "Header", "Operation", "View"]
 
 View = Callable[[Ask], Awaitable[Response]]
 
@@ -71,6 +71,10 @@ class Operation:
     """Whether the answer goes on: it then has a time of its own."""
     fits: Callable[[JobKind], bool] = lambda kind: True
     """Whether a kind can do it."""
+    plural: str = ""
+    """The kind that it is about, where its path does not say."""
+    name: str = ""
+    """Its name in the OpenAPI document; made of the verb and the kind if empty."""
 
     @property
     def all_refusals(self) -> tuple[int, ...]:

@@ -11,6 +11,7 @@ from typing import Any, Final
 
 from corral.gateway.problems import TITLES
 from corral.gateway.rest.asks import NAME, NAMESPACE
+from corral.gateway.rest.kafkaml.schemas import kafkaml_schemas
 from corral.jobs.kinds import KINDS, JobKind
 from corral.kube.types import Obj
 
@@ -36,6 +37,7 @@ HEADERS: Final[dict[str, Obj]] = {
     "WWW-Authenticate": {"description": "How to say who asks.", "schema": _TEXT},
     "X-Request-Id": {"description": "Of this request, as in the audit log.", "schema": _TEXT},
     "Warning": {"description": "What the API server warns about.", "schema": _TEXT},
+    "ML-Framework": {"description": "What a model is for: tf, pth or numpy.", "schema": _TEXT},
     "Allow": {"description": "The methods that can be used here.", "schema": _TEXT},
 }
 
@@ -223,6 +225,7 @@ def components() -> dict[str, Obj]:
             {"namespace": _TEXT, "name": _TEXT, "deleted": {"type": "boolean"}},
             required=("namespace", "name", "deleted"),
         ),
+        **kafkaml_schemas(),
     }
     for kind in KINDS:
         out[kind.kind] = _object_of(kind)

@@ -1,0 +1,104 @@
+"""Models of registries for callers: streamed, with the caller's own token, never kept.
+
+Only registries that the gateway was told of are asked: a reference in an object is what somebody
+wrote there, and must not lead the gateway to any other host. The token is shown to the cluster's
+own registry and to no other.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator, Iterable
+from contextlib import aclosing
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from corral.gateway.auth import Caller
+from corral.gateway.problems import Refused
+
+if TYPE_CHECKING:
+    from corral.oci import Artifacts, Descriptor, Reference, RegistryError
+
+__all__ = ["Model", "Models"]
+
+
+@dataclass(frozen=True, slots=True)
+class Model:
+    """The first layer of an artifact."""
+
+    size: int
+    digest: str
+    content: AsyncGenerator[bytes, None]
+    """Close it where it is not read to its end; it raises where the bytes are not the digest's."""
+
+
+class Models:
+    """Reads artifacts of the registries of some ``NAME=URL`` pairs."""
+
+    def __init__(self, pairs: Iterable[str] = ()) -> None:
+        """Raises RegistryError where a pair is malformed."""
+        from corral.oci.registries import endpoints
+
+        self._pairs = tuple(pairs)
+        self._known = set(endpoints(self._pairs)) if self._pairs else set()
+
+    async def open(self, caller: Caller, text: str) -> Model:
+        """The model that a reference names.
+
+        Raises:
+            Refused: there is none, or it cannot be had from here.
+        """
+        from corral.oci import Reference, RegistryError
+
+        try:
+            ref = Reference.parse(text.removeprefix("oci://"))
+        except RegistryError as error:
+            raise _told(error, text) from error
+        if ref.registry not in self._known:
+            said = (
+                f"the model is {text}, and this gateway was not told where {ref.registry} is "
+                "(`corral gateway --registry-map NAME=URL`): pull it from the registry itself"
+            )
+            raise Refused("not-found", said)
+        try:
+            async with self._artifacts(caller) as artifacts:
+                manifest = await artifacts.manifest(ref)
+        except RegistryError as error:
+            raise _told(error, text) from error
+        if not manifest.layers:
+            raise Refused("not-found", f"{text} has no layers")
+        layer = manifest.layers[0]
+        return Model(layer.size, layer.digest, self._content(caller, ref, layer))
+
+    def _artifacts(self, caller: Caller) -> Artifacts:
+        from corral.oci import Artifacts, Registries
+        from corral.oci.registries import endpoints
+
+        return Artifacts(Registries(endpoints(self._pairs, token=lambda: caller.token)))
+
+    async def _content(
+        self, caller: Caller, ref: Reference, layer: Descriptor
+    ) -> AsyncGenerator[bytes, None]:
+        from corral.oci import RegistryError
+
+        async with self._artifacts(caller) as artifacts:
+            try:
+                async with aclosing(artifacts.stream(ref, layer)) as parts:
+                    async for part in parts:
+                        yield part
+            except RegistryError as error:
+                raise _told(error, str(ref)) from error
+
+
+def _told(error: RegistryError, text: str) -> Refused:
+    from corral.oci import Denied, InvalidReference, NotFound, Unavailable
+
+    said = f"{text} cannot be had: {error}"
+    match error:
+        case NotFound() | InvalidReference():
+            return Refused("not-found", said)
+        case Denied():
+            return Refused("forbidden", said)
+        case Unavailable():
+            return Refused("unavailable", said)
+        case _:
+            return Refused("bad-upstream", said)
