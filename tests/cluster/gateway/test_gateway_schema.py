@@ -140,7 +140,7 @@ def trial(
     trial.close()
 
 
-@pytest.mark.parametrize("plural", ["mpijobs", "datasources"])
+@pytest.mark.parametrize("plural", ["mpijobs", "datasources", "kafkaml"])
 def test_a_few_requests_of_every_operation(trial: Trial, plural: str) -> None:
     run(trial, plural, 4)
     print(f"\n{plural}: {trial.sent} requests, answers {dict(sorted(trial.codes.items()))}")
@@ -149,7 +149,7 @@ def test_a_few_requests_of_every_operation(trial: Trial, plural: str) -> None:
 
 @pytest.mark.soak
 @pytest.mark.timeout(1800)
-@pytest.mark.parametrize("plural", [kind.plural for kind in KINDS])
+@pytest.mark.parametrize("plural", [*(kind.plural for kind in KINDS), "kafkaml"])
 def test_many_requests_of_every_operation(trial: Trial, plural: str) -> None:
     run(trial, plural, 150)
     print(f"\n{plural}: {trial.sent} requests, answers {dict(sorted(trial.codes.items()))}")
