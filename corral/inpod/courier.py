@@ -161,7 +161,8 @@ class Courier:
         envelope = envelope_of(result, self._env)
         update = self._update(envelope)
         size = len(update) if isinstance(update, bytes) else update.stat().st_size
-        if size <= MESSAGE_LIMIT:
+        # what is kept for good is in the registry, however small it is
+        if size <= MESSAGE_LIMIT and self._env.get("FL_INLINE") != "never":
             try:
                 content = update if isinstance(update, bytes) else _read(update, MESSAGE_LIMIT)
                 return inlined(result, envelope, content)

@@ -152,15 +152,18 @@ _KAFKAML_KINDS: Final = (
     "inferences",
 )
 KAFKAML_RULES: Final = (
-    Rule(_KAFKAML, _KAFKAML_KINDS, _READ),
-    # what servers of deployments are given, nobody can give who has it not
-    Rule(_KAFKAML, tuple(f"{kind}/status" for kind in _KAFKAML_KINDS), ("get", "patch")),
-    Rule(_KAFKAML, tuple(f"{kind}/finalizers" for kind in _KAFKAML_KINDS), ("update",)),
-    Rule("batch", ("jobs",), (*_READ, "create", "delete")),
-    Rule("apps", ("deployments",), (*_READ, *_KEPT)),
-    Rule("", ("configmaps", "serviceaccounts"), ("get", *_KEPT)),
-    Rule(_RBAC, ("roles", "rolebindings"), ("get", *_KEPT)),
+    Rule(_KAFKAML, _KAFKAML_KINDS, _WATCHED),
+    Rule(_KAFKAML, tuple(f"{kind}/status" for kind in _KAFKAML_KINDS), ("patch",)),
+    Rule(
+        _KAFKAML,
+        ("mlmodels/finalizers", "federateddeployments/finalizers", "inferences/finalizers"),
+        ("update",),
+    ),
+    Rule("batch", ("jobs",), (*_WATCHED, "create", "delete")),
+    Rule("apps", ("deployments",), (*_WATCHED, "create", "patch")),
+    Rule("", ("configmaps",), ("create", "patch")),
     Rule("", ("pods",), _WATCHED),
+    Rule("", ("pods/log",), ("get",)),
 )
 
 AGENT_RULES: Final = (

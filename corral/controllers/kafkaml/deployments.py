@@ -24,14 +24,17 @@ from corral.api.kafkaml import (
     MLConfiguration,
     MLModel,
 )
+from corral.controllers.couriers import COURIER
+from corral.controllers.federated.results import last_object
 from corral.controllers.kafkaml import objects, pods
 from corral.controllers.kafkaml.matching import Wanted, client_id, newly_matched
 from corral.controllers.kafkaml.models import COMPONENT, concerns_us, was_there
 from corral.controllers.kafkaml.settings import KafkaMLSettings
 from corral.controllers.kafkaml.state import Known, Verdict, judge, results_of, updated_clients
+from corral.controllers.podfailures import log_lines
 from corral.controllers.statuses import StatusController
 from corral.kube.errors import AlreadyExists, Conflict, NotFound
-from corral.kube.resources import JOBS, PODS, ROLEBINDINGS, ROLES, SERVICEACCOUNTS
+from corral.kube.resources import CONFIGMAPS, JOBS, PODS
 from corral.kube.types import Obj
 from corral.runtime import (
     Change,
@@ -54,7 +57,6 @@ __all__ = ["DeploymentReconciler", "NotReady", "register"]
 POD_INDEX: Final = "deployment"
 _BEHIND: Final = 0.1
 _OVER: Final = ("Completed", "Failed")
-_ACCESS: Final = (SERVICEACCOUNTS, ROLES, ROLEBINDINGS)
 
 
 class NotReady(Exception):
@@ -87,6 +89,9 @@ class DeploymentReconciler:
         self.pods = manager.informer(PODS, label_selector=objects.DEPLOYMENT_LABEL)
         self.pods.add_index(POD_INDEX, of_deployment)
         self._written = ConsistencyStore({FEDERATEDDEPLOYMENTS: self.deployments, JOBS: self.jobs})
+        self._client = manager.client
+        self._told: dict[str, str] = {}
+        """By key: what servers were told last."""
         self._recorder = manager.recorder(COMPONENT)
         self._writer = ChildWriter(
             manager.client, field_manager=settings.field_manager, consistency=self._written
@@ -107,6 +112,7 @@ class DeploymentReconciler:
         found = self.deployments.store.get(key)
         if found is None or is_being_deleted(found):
             self._written.clear(key)
+            self._told.pop(key, None)
             return None
         obj = FEDERATEDDEPLOYMENTS.stamp(found)
         if (obj.get("status") or {}).get("phase") in _OVER:
@@ -144,8 +150,9 @@ class DeploymentReconciler:
             said = {"results": results, "clients": clients}
             await self._write(obj, said, judge(results, clients, _wanted(deployment)))
             return
-        await self._access(obj, deployment)
+        await self._tell(obj, deployment, clients)
         await self._start(obj, deployment, results, clients, models)
+        clients = await self._heard(obj, deployment, results, clients)
         self._look_at_servers(obj, deployment, results)
         said = {"results": results, "clients": self._phases(obj, clients)}
         verdict = judge(results, said["clients"], _wanted(deployment))
@@ -224,9 +231,44 @@ class DeploymentReconciler:
                     continue  # the schema refuses such a one; it is older than the schema
         return out
 
-    async def _access(self, obj: Obj, deployment: FederatedDeployment) -> None:
-        for resource, made in zip(_ACCESS, objects.access_objects(deployment), strict=True):
-            await self._writer.apply(obj, resource, made)
+    async def _tell(
+        self, obj: Obj, deployment: FederatedDeployment, clients: Sequence[Obj]
+    ) -> None:
+        """Have the servers know who takes part, where that has changed."""
+        made = objects.told_map(deployment, clients)
+        key, said = key_of(obj), repr(made["data"])
+        if self._told.get(key) != said:
+            await self._writer.apply(obj, CONFIGMAPS, made)
+            self._told[key] = said
+
+    async def _heard(
+        self,
+        obj: Obj,
+        deployment: FederatedDeployment,
+        results: Sequence[Obj],
+        clients: Sequence[Obj],
+    ) -> list[Obj]:
+        """What servers have said of their rounds goes into the results, and into the clients."""
+        out = [dict(client) for client in clients]
+        for result in results:
+            if result.get("modelRef"):
+                continue
+            name = objects.server_name(deployment, result["id"])
+            mine = sorted(self._pods_of(obj, name), key=_created)
+            said = await self._progress(mine[-1]) if mine else None
+            if said is None:
+                continue
+            result.update(said.get("result") or {})
+            for client in out:
+                found = (said.get("clients") or {}).get(client["clientId"])
+                if found and client.get("result") == result["id"]:
+                    client.update(found)
+        return out
+
+    async def _progress(self, pod: Obj) -> Obj | None:
+        lines = await log_lines(self._client, pod, COURIER, self._settings)
+        progress = (last_object(lines) or {}).get("progress")
+        return progress if isinstance(progress, dict) else None
 
     async def _start(
         self,
@@ -342,6 +384,10 @@ class DeploymentReconciler:
         if old.get("phase") != verdict.phase:
             tell = self._recorder.warning if verdict.phase == "Failed" else self._recorder.normal
             tell(obj, verdict.reason, verdict.message)
+
+
+def _created(pod: Obj) -> str:
+    return str(pod["metadata"].get("creationTimestamp") or "")
 
 
 def _wanted(deployment: FederatedDeployment) -> int:

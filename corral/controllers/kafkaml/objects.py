@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from corral.api.kafkaml import GROUP, Datasource, FederatedDeployment, Inference, MLModel
@@ -21,7 +21,6 @@ __all__ = [
     "INFERENCE_LABEL",
     "MODEL_LABEL",
     "ROLE_LABEL",
-    "access_objects",
     "check_job",
     "client_job",
     "client_name",
@@ -30,6 +29,7 @@ __all__ = [
     "inference_deployment",
     "server_job",
     "server_name",
+    "told_map",
     "topics_text",
 ]
 
@@ -43,6 +43,8 @@ RESULT_LABEL: Final = f"{GROUP}/result"
 CHECK: Final = "check"
 _CODE_VOLUME: Final = "model-code"
 _CODE_DIR: Final = "/kafkaml/model"
+_TOLD_VOLUME: Final = "deployment"
+_TOLD_DIR: Final = "/kafkaml/deployment"
 _GRACE: Final = 60
 """Seconds beyond a check's own time until its pod is ended."""
 
@@ -79,7 +81,7 @@ def check_job(model: MLModel, settings: KafkaMLSettings) -> Obj:
     spec = model.spec
     space = model.metadata["namespace"]
     generation = model.metadata.get("generation", 1)
-    told = {"TASK_ID": check_name(model)}
+    told = {"TASK_ID": check_name(model), "FL_INLINE": "never"}
     if settings.registry:
         base = settings.registry.rstrip("/")
         told["FL_UPDATE_REF"] = f"{base}/{space}/{_name(model)}/mlmodel:{generation}"
@@ -129,45 +131,28 @@ def topics_text(deployment: FederatedDeployment) -> str:
     )
 
 
-def access_objects(deployment: FederatedDeployment) -> list[Obj]:
-    """The servers of a deployment may read it and write its status, and nothing else."""
-    name = f"{_name(deployment)}-kafkaml-server"
-    metadata = {
-        "name": name,
-        "namespace": deployment.metadata["namespace"],
-        "labels": {DEPLOYMENT_LABEL: _name(deployment)},
+def told_name(deployment: str) -> str:
+    return f"{deployment}-kafkaml"
+
+
+def told_map(deployment: FederatedDeployment, clients: Sequence[Obj]) -> Obj:
+    """What the servers of a deployment go by: its spec, and who takes part."""
+    kept = ("clientId", "result", "phase")
+    said = [{key: client[key] for key in kept if key in client} for client in clients]
+    spec = deployment.spec.model_dump(by_alias=True, exclude_none=True)
+    return {
+        "apiVersion": "v1",
+        "kind": "ConfigMap",
+        "metadata": {
+            "name": told_name(_name(deployment)),
+            "namespace": deployment.metadata["namespace"],
+            "labels": {DEPLOYMENT_LABEL: _name(deployment)},
+        },
+        "data": {
+            "spec.json": json.dumps(spec, sort_keys=True),
+            "clients.json": json.dumps(said, sort_keys=True),
+        },
     }
-    rule = {"apiGroups": [GROUP], "resourceNames": [_name(deployment)]}
-    group = "rbac.authorization.k8s.io"
-    return [
-        {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": dict(metadata)},
-        {
-            "apiVersion": f"{group}/v1",
-            "kind": "Role",
-            "metadata": dict(metadata),
-            "rules": [
-                {**rule, "resources": ["federateddeployments"], "verbs": ["get"]},
-                {
-                    **rule,
-                    "resources": ["federateddeployments/status"],
-                    "verbs": ["get", "patch"],
-                },
-            ],
-        },
-        {
-            "apiVersion": f"{group}/v1",
-            "kind": "RoleBinding",
-            "metadata": dict(metadata),
-            "roleRef": {"apiGroup": group, "kind": "Role", "name": name},
-            "subjects": [
-                {
-                    "kind": "ServiceAccount",
-                    "name": name,
-                    "namespace": deployment.metadata["namespace"],
-                }
-            ],
-        },
-    ]
 
 
 def server_job(
@@ -178,15 +163,18 @@ def server_job(
 ) -> Obj:
     """Makes rounds of one model."""
     space, number = deployment.metadata["namespace"], int(result["id"])
-    told = {"FL_GLOBAL_UPDATE_REF": weights_ref, "TASK_ID": server_name(deployment, number)}
+    told = {
+        "FL_GLOBAL_UPDATE_REF": weights_ref,
+        "TASK_ID": server_name(deployment, number),
+        "FL_INLINE": "never",
+    }
     if settings.registry:
         base = settings.registry.rstrip("/")
         told["FL_UPDATE_REF"] = f"{base}/{space}/{_name(deployment)}/models:{result['model']}"
     parts = _couriers(told, settings, fetches=True)
     spec = deployment.spec
     env = {
-        "KAFKAML_NAMESPACE": space,
-        "KAFKAML_DEPLOYMENT": _name(deployment),
+        "KAFKAML_DEPLOYMENT_DIR": _TOLD_DIR,
         "KAFKAML_TOPICS": topics_text(deployment),
         "BOOTSTRAP_SERVERS": _servers(spec.kafka, settings),
         "FEDERATED_STRING_ID": result["federatedStringId"],
@@ -203,7 +191,10 @@ def server_job(
         "image": settings.server_image,
         "command": ["python", "-m", "corral.inpod.kafkaml.server"],
         "env": [*parts.task_env, *_env(env), *_login(spec.kafka)],
-        "volumeMounts": parts.task_mounts,
+        "volumeMounts": [
+            *parts.task_mounts,
+            {"name": _TOLD_VOLUME, "mountPath": _TOLD_DIR, "readOnly": True},
+        ],
         "resources": spec.server_resources or {"requests": {"cpu": "100m", "memory": "128Mi"}},
     }
     labels = {
@@ -213,10 +204,13 @@ def server_job(
     }
     pod = {
         "restartPolicy": "OnFailure",
-        "serviceAccountName": f"{_name(deployment)}-kafkaml-server",
+        "automountServiceAccountToken": False,
         "initContainers": parts.init_containers,
         "containers": [container],
-        "volumes": parts.volumes,
+        "volumes": [
+            *parts.volumes,
+            {"name": _TOLD_VOLUME, "configMap": {"name": told_name(_name(deployment))}},
+        ],
     }
     name = server_name(deployment, number)
     return _job(name, space, labels, pod, backoff=settings.server_backoff)

@@ -37,5 +37,9 @@ class KafkaMLSettings:
     client_backoff: int = 1
     """Failures of a client that are answered by another try."""
     server_backoff: int = 10
+    log_timeout: float = 3.0
+    """For the end of a server's log, where it says how far it is."""
+    log_lines: int = 5
+    log_bytes: int = 262_144
     poll: float = 5.0
     """How often a running deployment is looked at though nothing has changed."""

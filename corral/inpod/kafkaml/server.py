@@ -1,7 +1,8 @@
 """``python -m corral.inpod.kafkaml.server``: what the image of a deployment's server runs.
 
-It is told by its environment which FederatedDeployment and which of its models it serves, has the
-model as a file that a courier fetched, and may read and write the status of that one object.
+It has no rights in the cluster. A folder says what is to be trained and who takes part (it changes
+as clients come and go), the model is a file that a courier fetched, and what it has to say it
+leaves where a courier finds it.
 """
 
 from __future__ import annotations
@@ -22,17 +23,18 @@ from numpy.typing import NDArray
 from corral.inpod.kafkaml.inside import read_metadata, read_weights, write_weights
 from corral.inpod.kafkaml.kafka import Access, KafkaError
 from corral.inpod.kafkaml.names import Names
-from corral.inpod.kafkaml.objects import ObjectError, Status
 from corral.inpod.kafkaml.rounds import Rounds, RoundSettings
 from corral.inpod.kafkaml.serving import Deployment, Server
 
-__all__ = ["Report", "deployment_of", "main"]
+__all__ = ["Report", "Told", "deployment_of", "main"]
 
 logger = logging.getLogger(__name__)
 
 Array = NDArray[Any]
 KEPT: Final = 100
 """Rounds that the status names."""
+NAMED: Final = 50
+"""Clients that are named for each of them."""
 ENDED: Final = ("Completed", "Failed")
 
 
@@ -79,11 +81,30 @@ def deployment_of(
     )
 
 
-class Report:
-    """Tells the object's status, and hears from it who the clients are."""
+class Told:
+    """What the controller says: the deployment's spec, and its clients."""
 
-    def __init__(self, status: Status, result: int, model: Path, target: Path) -> None:
-        self._status = status
+    def __init__(self, folder: Path, result: int) -> None:
+        self._folder = folder
+        self._result = result
+
+    def spec(self) -> dict[str, Any]:
+        found: dict[str, Any] = json.loads((self._folder / "spec.json").read_text())
+        return found
+
+    def clients(self) -> tuple[Collection[str], Collection[str]]:
+        """Those that take part, and those of them that have ended."""
+        said = json.loads((self._folder / "clients.json").read_text())
+        mine = [client for client in said if client.get("result", self._result) == self._result]
+        names = {client["clientId"] for client in mine}
+        return names, {c["clientId"] for c in mine if c.get("phase") in ENDED}
+
+
+class Report:
+    """Leaves what there is to tell where the courier finds it."""
+
+    def __init__(self, told: Told, result: int, model: Path, target: Path) -> None:
+        self._heard = told
         self._result = result
         self._model = model
         self._target = target
@@ -91,11 +112,7 @@ class Report:
         self._rejected: dict[str, tuple[int, str]] = {}
 
     def clients(self) -> tuple[Collection[str], Collection[str]]:
-        said = (self._status.get().get("status") or {}).get("clients") or []
-        found = [client for client in said if client.get("result", self._result) == self._result]
-        names = {client["clientId"] for client in found}
-        gone = {client["clientId"] for client in found if client.get("phase") in ENDED}
-        return names, gone
+        return self._heard.clients()
 
     def remark(self, client: str, why: str) -> None:
         count, _ = self._rejected.get(client, (0, ""))
@@ -105,42 +122,38 @@ class Report:
         rejected = sum(count for count, _ in self._rejected.values())
         now = (rounds.version, rounds.ended, rejected, rounds.published)
         if now != self._told:
-            self._status.change(lambda obj: self._made(obj, rounds))
+            self._leave("progress.json", self._made(rounds))
             self._told = now
 
-    def _made(self, obj: Mapping[str, Any], rounds: Rounds) -> Mapping[str, Any] | None:
-        status = obj.get("status") or {}
-        results = [dict(result) for result in status.get("results") or ()]
-        mine = next((result for result in results if result["id"] == self._result), None)
-        if mine is None:
-            return None  # the controller names the results; it has not yet
-        mine["version"] = rounds.version
-        mine["status"] = "finished" if rounds.ended == "finished" else "deployed"
-        mine["rounds"] = [_round(entry) for entry in rounds.history[-KEPT:]]
-        if rounds.history:
-            last = rounds.history[-1].get("metrics") or {}
-            mine["trainMetrics"] = last.get("training") or {}
-            mine["valMetrics"] = last.get("validation") or {}
-        if rounds.ended == "failed":
-            mine["status"], mine["message"] = "stopped", rounds.why
-        clients = [self._client(dict(client), rounds) for client in status.get("clients") or ()]
-        return {"results": results, "clients": clients, "currentRound": rounds.version}
+    def _made(self, rounds: Rounds) -> dict[str, Any]:
+        last = (rounds.history[-1].get("metrics") if rounds.history else None) or {}
+        status = {"finished": "finished", "failed": "stopped"}.get(rounds.ended, "deployed")
+        result: dict[str, Any] = {
+            "id": self._result,
+            "version": rounds.version,
+            "status": status,
+            "rounds": [_round(entry) for entry in rounds.history[-KEPT:]],
+            "trainMetrics": last.get("training") or {},
+            "valMetrics": last.get("validation") or {},
+        }
+        if rounds.why:
+            result["message"] = rounds.why
+        versions: dict[str, int] = {}
+        for name, version in rounds.counted:
+            versions[name] = max(version, versions.get(name, version))
+        clients = {name: {"version": version} for name, version in versions.items()}
+        for name, (count, why) in self._rejected.items():
+            clients.setdefault(name, {}).update({"rejected": count, "message": why})  # type: ignore[dict-item]
+        return {"result": result, "clients": clients}
 
-    def _client(self, client: dict[str, Any], rounds: Rounds) -> dict[str, Any]:
-        name = client["clientId"]
-        if client.get("result", self._result) != self._result:
-            return client
-        versions = [version for who, version in rounds.counted if who == name]
-        if versions:
-            client["version"] = max(versions)
-        if name in self._rejected:
-            client["rejected"], client["message"] = self._rejected[name]
-        return client
+    def _leave(self, name: str, said: Mapping[str, Any]) -> None:
+        made = self._target / f"{name}.part"
+        made.write_text(json.dumps(said))
+        made.rename(self._target / name)
 
     def publish(self, weights: Sequence[Array], rounds: Rounds) -> str:
         """Leave the model for the courier, which pushes it when this process has ended."""
         write_weights(self._target / "update", weights, read_metadata(self._model))
-        made = self._target / "result.json.part"
         last = rounds.history[-1] if rounds.history else {}
         said = {
             "format": "safetensors",
@@ -148,8 +161,7 @@ class Report:
             "num_samples": int(last.get("samples") or 0),
             "metrics": last.get("metrics") or {},
         }
-        made.write_text(json.dumps(said))
-        made.rename(self._target / "result.json")
+        self._leave("result.json", said)
         return ""
 
 
@@ -157,7 +169,7 @@ def _round(entry: Mapping[str, Any]) -> dict[str, Any]:
     out = {
         "version": entry["version"],
         "updates": len(entry["clients"]),
-        "clients": entry["clients"],
+        "clients": entry["clients"][:NAMED],
         "samples": entry.get("samples") or 0,
         "metrics": entry.get("metrics") or {},
         "digest": entry.get("digest") or "",
@@ -168,17 +180,15 @@ def _round(entry: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _serve(env: Mapping[str, str]) -> Rounds:
-    namespace, name = env["KAFKAML_NAMESPACE"], env["KAFKAML_DEPLOYMENT"]
-    path = f"/apis/kafkaml.corral.dev/v1alpha1/namespaces/{namespace}/federateddeployments/{name}"
-    status = Status.in_pod(env, path)
     target = Path(env.get("FL_DIR") or "/fl")
     result = int(env.get("RESULT_ID") or 1)
+    told = Told(Path(env.get("KAFKAML_DEPLOYMENT_DIR") or "/kafkaml/deployment"), result)
     model = target / "model"
     names = Names.of(env["FEDERATED_STRING_ID"], env.get("KAFKAML_TOPICS", ""))
-    deployment = deployment_of(status.get()["spec"], names, read_metadata(model), result)
+    deployment = deployment_of(told.spec(), names, read_metadata(model), result)
     access = Access.from_environment(env, "BOOTSTRAP_SERVERS")
     first = [np.asarray(array) for array in read_weights(model)]
-    report = Report(status, result, model, target)
+    report = Report(told, result, model, target)
     return Server(access, deployment, first, report).run()
 
 
@@ -188,7 +198,7 @@ def main() -> int:
     began = time.monotonic()
     try:
         rounds = _serve(os.environ)
-    except (KafkaError, ObjectError, ValueError, KeyError, OSError) as error:
+    except (KafkaError, ValueError, KeyError, OSError) as error:
         logger.error("%s: %s", type(error).__name__, error)
         return 1
     logger.info("%s after %.0f s %s", rounds.ended, time.monotonic() - began, rounds.why)

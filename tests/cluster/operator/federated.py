@@ -48,13 +48,13 @@ async def run_federated(admin: KubeClient, namespace: str) -> None:
     await admin.create(WASMTASKS, _named("sleeps", sleeps), namespace=namespace)
     await admin.create(FEDERATEDJOBS, _named("learns", _job()), namespace=namespace)
     for name in ("daemon", "sleeps"):
-        await _status(admin, name, namespace, "phase", "Running")
-    await _status(admin, "daemon", namespace, "monitoring", None)
+        await until_status(admin, name, namespace, "phase", "Running")
+    await until_status(admin, "daemon", namespace, "monitoring", None)
     cancel = {"metadata": {"annotations": {f"{GROUP}/cancelled": "enough"}}}
     for name in ("daemon", "sleeps"):
         await admin.patch(WASMTASKS, name, namespace=namespace, patch=cancel)
-        await _status(admin, name, namespace, "phase", "Failed")
-    await _status(admin, "learns", namespace, "phase", "Completed", FEDERATEDJOBS)
+        await until_status(admin, name, namespace, "phase", "Failed")
+    await until_status(admin, "learns", namespace, "phase", "Completed", FEDERATEDJOBS)
     found = await admin.list_all(MODELCHECKPOINTS, namespace)
     assert len(found["items"]) == 1
 
@@ -78,7 +78,7 @@ def _job() -> Obj:
     }
 
 
-async def _status(
+async def until_status(
     admin: KubeClient, name: str, namespace: str, key: str, wanted: Any, resource: Any = WASMTASKS
 ) -> None:
     """Wait until a field of a status has a value, or any."""

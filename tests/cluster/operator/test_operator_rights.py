@@ -32,8 +32,9 @@ from corral.operator.settings import LEASE, NAMESPACE, SECRET, ProcessSettings
 from corral.runtime.webhooks import by_url, webhook_configurations
 from tests.backends import Node
 from tests.backends.base import free_port
-from tests.cluster.operator import federated
+from tests.cluster.operator import federated, kafkaml
 from tests.cluster.operator.federated import run_federated
+from tests.cluster.operator.kafkaml import run_kafkaml
 from tests.cluster.operator.operators import beside, job, operating
 from tests.cluster.operator.rights import RecordingClient, Right, given
 from tests.registries import running_registry
@@ -75,7 +76,8 @@ OF_CHILDREN = {"get", "list", "watch", "create", "patch", "delete"}
 
 def is_rare(right: Right) -> bool:
     of_child = (right.group, right.resource) in CHILDREN and right.verb in OF_CHILDREN
-    return of_child or right in UNSEEN or right in federated.UNSEEN
+    unseen = UNSEEN | federated.UNSEEN | kafkaml.UNSEEN
+    return of_child or right in unseen
 
 
 async def until(check: Callable[[], Any], seconds: float = 60) -> Any:
@@ -157,6 +159,7 @@ async def shown(
             async with operating(client, settings):
                 await until(lambda: trusted(admin))
                 await run_federated(admin, namespace)
+                await run_kafkaml(admin, namespace)
                 await run_jobs(admin, namespace, volume)
         finally:
             await webhooks_removed(admin)

@@ -121,6 +121,17 @@ def test_a_large_one_is_an_artifact(place: Place, registry: RunningRegistry) -> 
     assert stored(registry, envelope["update_ref"]) == content
 
 
+def test_what_is_kept_for_good_is_an_artifact_however_small(
+    tmp_path: Path, registry: RunningRegistry
+) -> None:
+    place = Place(tmp_path, registry, FL_INLINE="never")
+    place.write("update", b"1234")
+    place.write("result.json", {"num_samples": 1, "format": "f32-le"})
+    said = place.delivered()
+    assert said["update_ref"].startswith("oci://")
+    assert "update_b64" not in said
+
+
 def test_a_large_payload_in_the_envelope_becomes_one_too(
     place: Place, registry: RunningRegistry
 ) -> None:
