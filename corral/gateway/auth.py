@@ -1,4 +1,6 @@
-"""Who calls: a bearer token that goes to the Kubernetes API as it is, and nowhere else.
+"""Who calls: a bearer token that goes to the Kubernetes API as it is.
+
+Where a model is asked for, it goes to the registry of the same cluster too; and nowhere else.
 
 The gateway has no rights of its own and checks no token itself: the API server does. A token is
 kept out of every ``repr``, log line and answer; where something has to be told apart by token, its
