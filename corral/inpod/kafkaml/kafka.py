@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from types import TracebackType
 from typing import Any, Final, Self
@@ -19,7 +19,7 @@ from confluent_kafka import KafkaException as Failure
 from confluent_kafka.admin import AdminClient, NewTopic  # type: ignore[attr-defined]
 
 from corral.inpod.kafkaml.ranges import Range
-from corral.inpod.kafkaml.weights import Part
+from corral.inpod.kafkaml.weights import Array, Part, parts_of
 
 __all__ = [
     "Access",
@@ -28,6 +28,8 @@ __all__ = [
     "Record",
     "Sender",
     "Topic",
+    "TopicLost",
+    "check",
     "ends",
     "ensure",
     "read",
@@ -38,10 +40,22 @@ PATIENCE: Final = 300.0
 """Seconds for which a broker that does not answer is tried; it may be restarting."""
 LARGEST: Final = 10_000_000
 """Bytes of a message of weights, as its topics are made."""
+PART: Final = LARGEST - 100_000
+"""Bytes of one message of weights, as they are sent."""
+LOST_AFTER: Final = 5.0
+"""Seconds for which a topic that was made is looked for; a broker that starts learns of it."""
 
 
 class KafkaError(Exception):
     """What was to be sent or read could not be; one line that says why."""
+
+
+class TopicLost(KafkaError):
+    """A topic, or what it held, is not there any more: no patience brings it back."""
+
+
+class NotOneRange(KafkaError):
+    """Somebody else has written to a topic at the same time."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,8 +140,10 @@ def ensure(access: Access, topics: Sequence[Topic], *, patience: float = PATIENC
                     raise KafkaError(f"topic {name} cannot be made: {cause.str()}") from error
                 else:
                     why = cause.str()
-        if wanted and time.monotonic() > until:
-            raise KafkaError(f"topics cannot be made at {access.servers}: {why}")
+        if wanted:
+            if time.monotonic() > until:
+                raise KafkaError(f"topics cannot be made at {access.servers}: {why}")
+            time.sleep(0.2)
 
 
 def remove(access: Access, names: Sequence[str]) -> None:
@@ -154,6 +170,16 @@ _PASSING: Final = (
     Cause.LEADER_NOT_AVAILABLE,
 )
 """What may be over in a moment."""
+_LOST: Final = (
+    Cause.UNKNOWN_TOPIC_OR_PART,
+    Cause._UNKNOWN_TOPIC,
+    Cause._UNKNOWN_PARTITION,
+    Cause.UNKNOWN_TOPIC_ID,
+    Cause.OFFSET_OUT_OF_RANGE,
+    Cause._AUTO_OFFSET_RESET,
+)
+TRIES: Final = 5
+"""How often weights are sent again where somebody else wrote between them."""
 
 
 class Sender:
@@ -196,7 +222,7 @@ class Sender:
     def send_all(
         self,
         topic: str,
-        parts: Iterator[Part] | Sequence[Part],
+        parts: Iterable[Part],
         *,
         keyless: bool = False,
         partition: int = 0,
@@ -206,11 +232,11 @@ class Sender:
         Messages of others in between are a fault: the range is only ours.
         """
         offsets: list[int] = []
-        failed: list[str] = []
+        failed: list[Any] = []
 
         def stored(error: Any, message: Any) -> None:
             if error is not None:
-                failed.append(error.str())
+                failed.append(error)
             else:
                 offsets.append(message.offset())
 
@@ -222,12 +248,26 @@ class Sender:
         while len(offsets) + len(failed) < count and not failed and time.monotonic() < until:
             self._producer.poll(0.2)
         if failed or len(offsets) < count:
-            why = failed[0] if failed else "the broker did not confirm them in time"
-            raise KafkaError(f"messages to {topic} were not stored: {why}")
+            why = failed[0].str() if failed else "the broker did not confirm them in time"
+            kind = TopicLost if failed and failed[0].code() in _LOST else KafkaError
+            raise kind(f"messages to {topic} were not stored: {why}")
         found = Range(topic, partition, min(offsets), max(offsets) + 1)
         if len(found) != count:
-            raise KafkaError(f"somebody else writes to {topic}: its messages are not one range")
+            raise NotOneRange(f"somebody else writes to {topic}: its messages are not one range")
         return found
+
+    def send_weights(self, topic: str, arrays: Sequence[Array], *, limit: int = PART) -> Range:
+        """Send arrays as one range, again where somebody else wrote in between.
+
+        Raises KafkaError.
+        """
+        for left in reversed(range(TRIES)):
+            try:
+                return self.send_all(topic, parts_of(arrays, limit=limit))
+            except NotOneRange:
+                if not left:
+                    raise
+        raise AssertionError("the last try has returned or raised")
 
     def _put(
         self,
@@ -236,14 +276,14 @@ class Sender:
         keyless: bool,
         partition: int,
         stored: Any,
-        failed: list[str],
+        failed: list[Any],
     ) -> None:
         until = time.monotonic() + self._patience
         while not failed:
             try:
                 self._producer.produce(
                     topic,
-                    value=bytes(part.value),
+                    value=part.value,
                     key=None if keyless else part.key,
                     partition=partition,
                     headers=list(part.headers) or None,
@@ -256,7 +296,8 @@ class Sender:
                     raise KafkaError(f"messages to {topic} were not stored in time") from error
                 self._producer.poll(0.2)
             except Failure as error:
-                raise KafkaError(f"{topic} takes no message: {error.args[0].str()}") from error
+                kind = TopicLost if error.args[0].code() in _LOST else KafkaError
+                raise kind(f"{topic} takes no message: {error.args[0].str()}") from error
 
 
 class Follower:
@@ -275,6 +316,7 @@ class Follower:
         self._topic = topic
         self._patience = patience
         self._silent_since = math.inf
+        self._lost_since = math.inf
         self._consumer = Consumer(
             {
                 **access.settings(),
@@ -315,14 +357,29 @@ class Follower:
                 continue
             error = message.error()
             if error is None:
-                self._silent_since = math.inf
+                self._silent_since = self._lost_since = math.inf
                 return _record(message)
             self._judge(error)
             if not seconds:
                 return None
         return None
 
+    def lost(self, topics: Sequence[str]) -> list[str]:
+        """Those of some topics that a broker does not have; none where it does not answer."""
+        try:
+            there = self._consumer.list_topics(timeout=2).topics
+        except Failure as error:
+            self._judge(error.args[0])
+            return []
+        return [topic for topic in topics if topic not in there]
+
     def _judge(self, error: Any) -> None:
+        if error.code() in _LOST:
+            self._lost_since = min(self._lost_since, time.monotonic())
+            ended = error.code() in (Cause.OFFSET_OUT_OF_RANGE, Cause._AUTO_OFFSET_RESET)
+            if not ended and time.monotonic() - self._lost_since < LOST_AFTER:
+                return
+            raise TopicLost(f"{self._topic} has not what is to be read: {error.str()}")
         if error.code() in _PASSING or error.retriable():
             self._silent_since = min(self._silent_since, time.monotonic())
             if time.monotonic() - self._silent_since < self._patience:
@@ -335,7 +392,7 @@ class Follower:
 def read(
     access: Access, ranges: Sequence[Range], *, patience: float = PATIENCE
 ) -> Iterator[Record]:
-    """All messages of ranges, in order. Raises KafkaError where one is missing."""
+    """All messages of ranges, in order. Raises TopicLost where one is missing."""
     for wanted in ranges:
         if not len(wanted):
             continue
@@ -353,18 +410,46 @@ def read(
                 record = follower.poll(1.0)
                 if record is None:
                     if time.monotonic() > until:
-                        raise KafkaError(f"{wanted} ends at {position}: messages are missing")
+                        raise TopicLost(f"{wanted} ends at {position}: messages are missing")
                     continue
                 if record.offset >= wanted.end:
-                    raise KafkaError(f"{wanted} has no message {position} any more")
+                    raise TopicLost(f"{wanted} has no message {position} any more")
                 until = time.monotonic() + patience
                 position = record.offset + 1
                 yield record
 
 
-def ends(access: Access, topic: str, *, patience: float = PATIENCE) -> list[Range]:
-    """All that a topic has now. Raises KafkaError where there is none."""
-    consumer = Consumer({**access.settings(), "group.id": "unused"})
+def check(access: Access, ranges: Sequence[Range]) -> None:
+    """That all of some ranges is stored. Raises TopicLost where it is not, else KafkaError."""
+    for topic in sorted({wanted.topic for wanted in ranges}):
+        there = {found.partition: found for found in ends(access, topic, absent=LOST_AFTER)}
+        for wanted in ranges:
+            found = there.get(wanted.partition)
+            if wanted.topic != topic or not len(wanted):
+                continue
+            if found is None or wanted.start < found.start or wanted.end > found.end:
+                raise TopicLost(f"{wanted} is not stored: there is {found or 'no such partition'}")
+
+
+def ends(
+    access: Access, topic: str, *, patience: float = PATIENCE, absent: float | None = None
+) -> list[Range]:
+    """All that a topic has now.
+
+    Args:
+        access: the cluster.
+        topic: its name.
+        patience: seconds for which a broker is tried.
+        absent: seconds for which a topic that is not there is waited for; as patience without it.
+
+    Raises:
+        KafkaError: the broker does not say.
+        TopicLost: there is no such topic.
+    """
+    consumer = Consumer(
+        {**access.settings(), "group.id": "unused", "allow.auto.create.topics": False}
+    )
+    begun = time.monotonic()
     until = time.monotonic() + patience
     try:
         while True:
@@ -376,9 +461,12 @@ def ends(access: Access, topic: str, *, patience: float = PATIENCE) -> list[Rang
                             TopicPartition(topic, number), timeout=10))
                         for number in sorted(found.partitions)
                     ]  # fmt: skip
-                why = found.error.str()
+                cause = found.error
             except Failure as error:
-                why = error.args[0].str()
+                cause = error.args[0]
+            why, spent = cause.str(), time.monotonic() - begun
+            if cause.code() in _LOST and spent > (patience if absent is None else absent):
+                raise TopicLost(f"{topic} is not at {access.servers}: {why}")
             if time.monotonic() > until:
                 raise KafkaError(f"{topic} at {access.servers} cannot be read: {why}")
             time.sleep(0.5)

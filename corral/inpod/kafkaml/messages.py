@@ -25,6 +25,11 @@ __all__ = [
 
 LARGEST: Final = 50_000_000
 """Bytes of a control message that is read at all."""
+SAMPLES: Final = 1 << 40
+"""More than any client has: sums of such numbers are exact."""
+LARGEST_METRIC: Final = 1e200
+METRICS: Final = 1000
+"""Names, and values of one, that are taken from a client."""
 
 
 class MessageError(ValueError):
@@ -208,12 +213,41 @@ class ClientControl:
         number = _whole(said, "num_data", what)
         if number < 1:
             raise MessageError(f"{what}: `num_data` is {number}: an update of nothing")
+        if number > SAMPLES:
+            raise MessageError(f"{what}: `num_data` is more than {SAMPLES}: nobody has so much")
         return cls(
             _ranges(said.get("topic"), what),
             _whole(said, "version", what),
             number,
-            _nested(said.get("metrics"), what),
+            _metrics(_nested(said.get("metrics"), what)),
         )
+
+
+def _metrics(said: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
+    """What is a number by a name, or a list of them; the rest is nobody's measure."""
+    out: dict[str, dict[str, Any]] = {}
+    for part in ("training", "validation"):
+        found = said.get(part)
+        rows = list(found.items())[:METRICS] if isinstance(found, Mapping) else []
+        kept = {name: _measured(value) for name, value in rows}
+        out[part] = {name: value for name, value in kept.items() if value is not None}
+    return out
+
+
+def _measured(value: Any) -> float | list[float] | None:
+    if isinstance(value, list):
+        found = [number for number in value[:METRICS] if _is_number(number)]
+        return found or None
+    return value if _is_number(value) else None
+
+
+def _is_number(value: Any) -> bool:
+    """Finite, and small enough to be summed."""
+    return (
+        isinstance(value, int | float)
+        and not isinstance(value, bool)
+        and -LARGEST_METRIC < value < LARGEST_METRIC
+    )
 
 
 # --- data ----------------------------------------------------------------------------------------

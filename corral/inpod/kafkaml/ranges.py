@@ -10,6 +10,8 @@ from typing import Final
 __all__ = ["Range", "parse_ranges", "ranges_text"]
 
 _TOPIC: Final = re.compile(r"[a-zA-Z0-9._-]{1,249}")
+_PARTITIONS: Final = 1 << 31
+_OFFSETS: Final = 1 << 62
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,6 +40,8 @@ def parse_ranges(text: str) -> list[Range]:
         topic, partition, start, end = words[0], *map(int, words[1:])
         if not _TOPIC.fullmatch(topic):
             raise ValueError(f"{topic!r} is no name of a topic")
+        if partition >= _PARTITIONS or end >= _OFFSETS:
+            raise ValueError(f"{part[:200]!r} names messages that no topic can have")
         if end < start:
             raise ValueError(f"{part!r} ends before it starts")
         out.append(Range(topic, partition, start, end))

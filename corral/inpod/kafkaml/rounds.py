@@ -202,6 +202,8 @@ class Rounds:
             return f"client {client!r} is none of this deployment's"
         if (client, version) in self.counted:
             return f"client {client!r} has given its update of version {version} already"
+        if version < 0:
+            return f"there was no version {version}"
         if version > self.version:
             return f"there is no version {version} yet"
         if self.settings.mode == "async":
@@ -252,7 +254,9 @@ class Rounds:
             return Close(self.version, tuple(have))
         lost = {client for client, version in self.unfit if version == self.version} | set(gone)
         can = set(clients) - lost | set(have)
-        if len(can) < wanted and not self.settings.open:
+        settled = can == set(have) or len(can) < self.settings.enough
+        settled = settled or self.settings.on_timeout == "fail"
+        if len(can) < wanted and settled and not self.settings.open:
             # what is missing will not come: nobody needs to wait for the end of the time
             missing = ", ".join(sorted(lost - set(have)))
             return self._without(have, f"no update that counts came from {missing}")

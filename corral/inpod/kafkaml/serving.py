@@ -21,14 +21,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 from corral.federated import Aggregation, AggregationFailed, UpdateRejected, strategy
+from corral.federated.native import is_finite
 from corral.federated.tensors import Model, Tensor, Update
 from corral.inpod.kafkaml.kafka import (
-    LARGEST,
     Access,
     Follower,
     KafkaError,
     Record,
     Sender,
+    TopicLost,
+    check,
+    ends,
     ensure,
     read,
 )
@@ -54,7 +57,7 @@ from corral.inpod.kafkaml.rounds import (
     answer_version,
     sent_version,
 )
-from corral.inpod.kafkaml.weights import WeightsError, WeightsReader, parts_of
+from corral.inpod.kafkaml.weights import WeightsError, WeightsReader
 
 __all__ = ["Deployment", "Server", "Told", "merged"]
 
@@ -63,8 +66,8 @@ logger = logging.getLogger(__name__)
 Array = NDArray[Any]
 LOOK: Final = 2.0
 """Seconds between two looks at who the clients are."""
-PART: Final = LARGEST - 100_000
-"""Bytes of one message of weights."""
+TOPICS: Final = 5.0
+"""Seconds between two looks whether its topics are there."""
 MIXING: Final = 0.6
 """How far one update moves the model in async mode."""
 HEAD: Final = 4096
@@ -132,45 +135,58 @@ class Server:
         self._sent = ""
         """Where the current version's weights are in their topic."""
         self._state: Model | None = None
+        self._logged = -1
+        """The last entry of the log, by its offset."""
         self._looked = -math.inf
+        self._missed = time.monotonic()
         self._clients: tuple[Collection[str], Collection[str]] = ((), ())
 
     def run(self) -> Rounds:
-        """Until the deployment has ended. Raises KafkaError where that cannot be reached."""
+        """Until the deployment has ended. Raises KafkaError where that cannot be reached.
+
+        A topic that was taken away ends it: what it held cannot be had again.
+        """
         control = len(self._control([], 0).encode()) + 4096
         ensure(self._access, [*self._names.shared(), *self._names.own(max(control, 50_000))])
         with Sender(self._access) as sender:
-            began = self._recall()
-            if not began:
-                self._announce(sender)
-            if self._rounds.ended == "finished":
-                # whoever keeps the model may not have got to it
-                self._told.publish(self._current(), self._rounds)
-            with Follower(
-                self._access, self._names.client_control, start=self._rounds.position
-            ) as heard:
-                while not self._rounds.ended:
-                    self._step(sender, heard)
-                    self._told.progress(self._rounds)
+            try:
+                self._serve(sender)
+            except TopicLost as error:
+                why = f"a topic was taken away: {error}"
+                if self._names.state not in why:
+                    self._log(sender, {"type": "failed", "why": why})
+                self._rounds.take({"type": "failed", "why": why}, self._clock())
+            self._told.progress(self._rounds)
         return self._rounds
+
+    def _serve(self, sender: Sender) -> None:
+        began = self._recall()
+        if not began:
+            self._announce(sender)
+        if self._rounds.ended == "finished":
+            # whoever keeps the model may not have got to it
+            self._told.publish(self._current(), self._rounds)
+        with Follower(
+            self._access, self._names.client_control, start=self._rounds.position
+        ) as heard:
+            while not self._rounds.ended:
+                self._step(sender, heard)
+                self._told.progress(self._rounds)
 
     # -- the log ---------------------------------------------------------------------------------
 
     def _recall(self) -> bool:
         """Be where the log says; whether there was one."""
         last: Mapping[str, Any] = {}
-        found = False
-        with Follower(self._access, self._names.state) as log:
-            # what was stored comes at once; a moment of silence is its end
-            while (record := log.poll(1.0 if found else 3.0)) is not None:
-                found = True
-                entry = json.loads(record.value or b"{}")
-                self._rounds.take(entry, record.time or self._clock())
-                if entry.get("type") == "aggregated":
-                    last = entry
+        for record in read(self._access, ends(self._access, self._names.state)):
+            self._logged = record.offset
+            entry = json.loads(record.value or b"{}")
+            if entry.get("type") == "aggregated" and entry["version"] == self._rounds.version:
+                last = entry
+            self._rounds.take(entry, record.time or self._clock())
         if last:
             self._recalled(last)
-        return found
+        return self._logged >= 0
 
     def _recalled(self, entry: Mapping[str, Any]) -> None:
         """Read the version that was made last; it was sent before its entry was written."""
@@ -183,8 +199,14 @@ class Server:
             self._state = _model(self._arrays(parse_ranges(entry["state"]), free=True))
 
     def _write(self, sender: Sender, **entry: Any) -> None:
-        sender.send(self._names.state, json.dumps(entry).encode())
+        self._log(sender, entry)
         self._rounds.take(entry, self._clock())
+
+    def _log(self, sender: Sender, entry: Mapping[str, Any]) -> None:
+        offset = sender.send(self._names.state, json.dumps(entry).encode())
+        if offset <= self._logged:
+            raise TopicLost(f"{self._names.state} is not what it was: somebody made it anew")
+        self._logged = offset
 
     # -- one step --------------------------------------------------------------------------------
 
@@ -200,6 +222,8 @@ class Server:
                 record = heard.poll(min(max(seconds, 0.05), LOOK))
                 if record is not None:
                     self._hear(sender, record)
+                else:
+                    self._miss(heard)
             case Extend(version=version):
                 self._write(sender, type="extended", version=version)
             case Close(version=version, clients=clients):
@@ -211,6 +235,15 @@ class Server:
                 self._write(sender, type="finished", version=version, model_ref=where)
             case Fail(why=why):
                 self._write(sender, type="failed", why=why)
+
+    def _miss(self, heard: Follower) -> None:
+        """A topic that is gone says nothing for ever: look, now and then, that all are there."""
+        if time.monotonic() - self._missed < TOPICS:
+            return
+        lost = heard.lost([topic.name for topic in self._names.own()])
+        if lost:
+            raise TopicLost(f"the broker has no {', '.join(lost)}")
+        self._missed = time.monotonic()
 
     def _announce(self, sender: Sender) -> None:
         made = self._deployment
@@ -238,15 +271,12 @@ class Server:
     def _publish(self, sender: Sender, version: int) -> None:
         arrays = self._current()
         if not self._sent:
-            self._sent = str(self._send(sender, self._names.model_data, arrays))
+            self._sent = str(sender.send_weights(self._names.model_data, arrays))
         control = self._control(parse_ranges(self._sent), version)
         key = self._deployment.result_id.encode()
         sender.send(self._names.model_control, control.encode(), key=key)
         digest = _digest(arrays)
         self._write(sender, type="published", version=version, range=self._sent, digest=digest)
-
-    def _send(self, sender: Sender, topic: str, arrays: Sequence[Array]) -> Range:
-        return sender.send_all(topic, list(parts_of(arrays, limit=PART)))
 
     def _current(self) -> list[Array]:
         if self._weights is None:
@@ -317,8 +347,10 @@ class Server:
         if any(wanted.topic != own for wanted in said.weights):
             return f"its weights are not in its own topic {own}"
         try:
+            # what it names was stored before it was named: nobody waits for more
+            check(self._access, said.weights)
             self._read(said.weights, self._fit)
-        except (WeightsError, KafkaError) as error:
+        except (WeightsError, TopicLost) as error:
             return str(error)
         return ""
 
@@ -330,7 +362,7 @@ class Server:
             raise WeightsError(
                 f"array {place} is {array.dtype}{list(array.shape)}, not {dtype}{list(shape)}"
             )
-        if not np.isfinite(array).all():
+        if array.dtype.kind == "f" and not is_finite(np.ascontiguousarray(array).reshape(-1)):
             raise WeightsError(f"array {place} holds a NaN or an infinity")
 
     def _read(self, ranges: Sequence[Range], take: Callable[[int, Array], None]) -> None:
@@ -368,14 +400,15 @@ class Server:
         counted = []
         for update in updates:
             client = str(update["client"])
-            arrays = self._arrays(parse_ranges(update["range"]))
             try:
+                arrays = self._arrays(parse_ranges(update["range"]))
                 if made.rounds.mode == "async":
                     arrays = _mixed(current, arrays, version - int(update["version"]))
                 engine.add(Update(client, int(update["num_data"]), _model(arrays)))
                 counted.append(update)
             except UpdateRejected as error:
                 self._told.remark(client, str(error))
+            arrays = []  # one update at a time is in memory
         try:
             result = engine.finish()
         except AggregationFailed as error:
@@ -383,12 +416,13 @@ class Server:
             return
         assert result.model is not None
         arrays = [tensor.array for tensor in result.model]
-        self._sent = str(self._send(sender, self._names.model_data, arrays))
+        self._sent = str(sender.send_weights(self._names.model_data, arrays))
         state = ""
         if result.state is not None:
             kept = [tensor.array for tensor in result.state]
-            state = str(self._send(sender, self._names.state_data, kept))
+            state = str(sender.send_weights(self._names.state_data, kept))
         self._weights, self._state = result.model, result.state
+        self._first = []
         self._write(
             sender,
             type="aggregated",

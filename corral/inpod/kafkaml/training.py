@@ -10,6 +10,7 @@ from __future__ import annotations
 import hashlib
 import json
 import logging
+import math
 import shutil
 import tempfile
 import time
@@ -30,6 +31,8 @@ from corral.inpod.kafkaml.kafka import (
     KafkaError,
     Sender,
     Topic,
+    TopicLost,
+    check,
     ends,
     ensure,
     read,
@@ -39,8 +42,7 @@ from corral.inpod.kafkaml.names import Names
 from corral.inpod.kafkaml.ranges import Range, parse_ranges
 from corral.inpod.kafkaml.records import RecordError, labelled
 from corral.inpod.kafkaml.rounds import LAST
-from corral.inpod.kafkaml.serving import PART
-from corral.inpod.kafkaml.weights import parts_of
+from corral.inpod.kafkaml.weights import WeightsError
 from corral.inpod.kafkaml.weights import read_weights as weights_of
 
 __all__ = ["Client", "ClientError", "ClientSettings"]
@@ -121,6 +123,8 @@ class Client:
         self._names = settings.names
         self._own = self._names.client_data(settings.client)
         self._samples = 0
+        self._done = -1.0
+        """The newest version that was trained (`_rank`)."""
 
     def run(self) -> int:
         """Until the last round; how many updates were sent. Raises ClientError."""
@@ -138,17 +142,15 @@ class Client:
         ensure(settings.cloud, [Topic(self._own, LARGEST)])
         for topic in (self._names.model_control, self._names.client_control):
             ends(settings.cloud, topic, patience=settings.idle)  # the server makes them
-        sent, done = 0, -2
+        sent = 0
         with (
             Sender(settings.cloud) as sender,
             Follower(settings.cloud, self._names.model_control) as heard,
         ):
             while True:
-                control = self._newest(heard)
-                if control.version <= done and control.version != LAST:
-                    continue
-                self._train(control, given, folder, sender)
-                sent, done = sent + 1, control.version
+                control, weights = self._newest(heard)
+                self._train(control, weights, given, folder, sender)
+                sent, self._done = sent + 1, _rank(control)
                 if control.version == LAST:
                     return sent
 
@@ -182,15 +184,21 @@ class Client:
 
     # -- versions --------------------------------------------------------------------------------
 
-    def _newest(self, heard: Follower) -> ModelControl:
-        """The newest version that the server has told of; waits for one."""
+    def _newest(self, heard: Follower) -> tuple[ModelControl, list[Array]]:
+        """The newest version that the server has told of, with its weights; waits for one.
+
+        Messages may come twice and in any order; one whose weights are none is left out.
+        """
         until = time.monotonic() + self._settings.idle
-        found: ModelControl | None = None
+        told: list[ModelControl] = []
         while True:
-            record = heard.poll(0.3 if found is not None else 1.0)
+            record = heard.poll(0.3 if told else 1.0)
             if record is None:
-                if found is not None:
-                    return found
+                for control in sorted(told, key=_rank, reverse=True):
+                    weights = self._weights(control)
+                    if weights is not None:
+                        return control, weights
+                told = []
                 if time.monotonic() > until:
                     raise ClientError(
                         f"the server has said nothing on {self._names.model_control} "
@@ -198,16 +206,42 @@ class Client:
                     )
                 continue
             try:
-                found = ModelControl.decode(record.value)
+                control = ModelControl.decode(record.value)
+                if control.version < LAST:
+                    raise MessageError(f"there is no version {control.version}")
             except MessageError as error:
                 logger.warning("message %d is left out: %s", record.offset, error)
+                continue
+            if _rank(control) > self._done:
+                told.append(control)
 
-    def _train(self, control: ModelControl, given: Path, folder: Path, sender: Sender) -> None:
-        messages = (
-            (record.key, record.value, record.headers)
-            for record in read(self._settings.cloud, control.weights)
-        )
-        weights = weights_of(messages, limit=MODEL_LIMIT, legacy=self._settings.legacy)
+    def _weights(self, control: ModelControl) -> list[Array] | None:
+        """The weights that a message names; none where they are no such thing."""
+        own = self._names.model_data
+        try:
+            if any(wanted.topic != own for wanted in control.weights):
+                raise WeightsError(f"its weights are not in {own}")
+            check(self._settings.cloud, control.weights)
+            messages = (
+                (record.key, record.value, record.headers)
+                for record in read(self._settings.cloud, control.weights)
+            )
+            found = weights_of(messages, limit=MODEL_LIMIT, legacy=self._settings.legacy)
+            if not found:
+                raise WeightsError("it names no weights")
+            return found
+        except (WeightsError, TopicLost) as error:
+            logger.warning("version %d is left out: %s", control.version, error)
+            return None
+
+    def _train(
+        self,
+        control: ModelControl,
+        weights: list[Array],
+        given: Path,
+        folder: Path,
+        sender: Sender,
+    ) -> None:
         write_weights(given / "weights.safetensors", weights)
         self._plan(control, given)
         out = folder / "out"
@@ -230,7 +264,7 @@ class Client:
             )
         ]
         metrics = json.loads((out / "metrics.json").read_text())
-        where = sender.send_all(self._own, list(parts_of(learnt, limit=PART)))
+        where = sender.send_weights(self._own, learnt)
         version = LAST if control.version == LAST else control.version + 1
         message = ClientControl([where], version, self._samples, metrics)
         key = client_key(self._names.federated_id, settings.client)
@@ -253,6 +287,11 @@ class Client:
             "validation": self._validates,
         }
         (given / "plan.json").write_text(json.dumps(plan))
+
+
+def _rank(control: ModelControl) -> float:
+    """Newer ones have more; the last has most."""
+    return math.inf if control.version == LAST else control.version
 
 
 def _seed(client: str, version: int) -> int:

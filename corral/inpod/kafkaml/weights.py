@@ -37,27 +37,34 @@ class Part:
     """One message."""
 
     key: bytes
-    value: bytes | memoryview
+    value: bytes
     headers: tuple[tuple[str, bytes], ...]
 
 
 def parts_of(weights: Sequence[Array], *, limit: int) -> Iterator[Part]:
     """The messages of a model; none is larger than ``limit`` bytes."""
     for place, array in enumerate(weights):
-        data = _encoded(array)
+        head, body = _encoded(array)
         key = bytes([place]) if place < 256 else place.to_bytes(4, "big")
-        count = max(-(-len(data) // limit), 1)
+        count = max(-(-(len(head) + len(body)) // limit), 1)
         for number in range(count):
             headers = [(ENCODING, _NPY)]
             if count > 1:
                 headers.append((CHUNK, f"{number}/{count}".encode()))
-            yield Part(key, data[number * limit : (number + 1) * limit], tuple(headers))
+            start, end = number * limit - len(head), (number + 1) * limit - len(head)
+            before = head[number * limit : (number + 1) * limit]
+            value = body[max(start, 0) : max(end, 0)]
+            yield Part(key, b"".join((before, value)), tuple(headers))
 
 
-def _encoded(array: Array) -> memoryview:
+def _encoded(array: Array) -> tuple[bytes, memoryview]:
+    """What comes before the numbers, and these where they are: a message copies them once."""
+    flat = np.asarray(array, order="C")
+    if flat.dtype.hasobject:
+        raise WeightsError("arrays of objects are no weights")
     out = io.BytesIO()
-    np.lib.format.write_array(out, np.asarray(array, order="C"), allow_pickle=False)
-    return out.getbuffer()
+    np.lib.format.write_array_header_1_0(out, np.lib.format.header_data_from_array_1_0(flat))
+    return out.getvalue(), flat.reshape(-1).view(np.uint8).data
 
 
 class WeightsReader:

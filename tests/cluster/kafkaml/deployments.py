@@ -21,6 +21,7 @@ from corral.inpod.kafkaml.rounds import Rounds, RoundSettings
 from corral.inpod.kafkaml.serving import Deployment, Server
 from corral.inpod.kafkaml.weights import Part
 
+CLIENT = ("corral.inpod.kafkaml.client",)
 RAW = {
     "data_type": "float32", "data_reshape": "64", "label_type": "float32", "label_reshape": "10",
 }  # fmt: skip
@@ -90,7 +91,9 @@ class Deployments:
         with Sender(self.access) as sender:
             return sender.send_all(topic, records)
 
-    def client(self, name: str, data: Range | str, **env: str) -> subprocess.Popen[str]:
+    def client(
+        self, name: str, data: Range | str, *, command: Sequence[str] = CLIENT, **env: str
+    ) -> subprocess.Popen[str]:
         said = {
             "KML_CLOUD_BOOTSTRAP_SERVERS": self.access.servers,
             "DATA_BOOTSTRAP_SERVERS": self.access.servers,
@@ -104,7 +107,7 @@ class Deployments:
             **env,
         }
         process = subprocess.Popen(
-            [sys.executable, "-m", "corral.inpod.kafkaml.client"],
+            [sys.executable, "-m", *command],
             env=said,
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
