@@ -15,6 +15,7 @@ $(VENV)/.installed: pyproject.toml setup.py $(wildcard corral/federated/native/*
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[dev]'
 	@$(BIN)/python -m compileall -q corral
+	@$(BIN)/python -m corral.api.stored
 	@touch $@
 
 # The federated client as a WebAssembly module, for the demo and the tests; they do without where

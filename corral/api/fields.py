@@ -22,6 +22,7 @@ from pydantic import (
 from pydantic.alias_generators import to_camel
 from pydantic_core import PydanticCustomError
 
+from corral.api.stored import are_stored
 from corral.kube.types import Obj
 
 __all__ = [
@@ -65,7 +66,8 @@ class Model(BaseModel):
         populate_by_name=True,
         strict=True,
         extra="ignore",
-        use_attribute_docstrings=True,
+        # they are in the schemas: nobody needs them where those are stored
+        use_attribute_docstrings=not are_stored(),
     )
 
 

@@ -18,6 +18,7 @@ from pydantic import Field, ValidationError
 
 from corral.api.fields import Metadata, Model
 from corral.api.schema import apply_defaults, structural_schema
+from corral.api.stored import stored_schema
 from corral.api.structure import salvage, structural_problems, touches
 from corral.kube.problems import FieldError, invalid_value, too_long
 from corral.kube.resources import Resource
@@ -199,6 +200,11 @@ class Kind(Model):
         return cls.names.resource
 
     @classmethod
+    def qualified(cls) -> str:
+        """``plural.group``: how the definition is called."""
+        return f"{cls.names.plural}.{cls.names.group}"
+
+    @classmethod
     def schema(cls) -> Obj:  # type: ignore[override]  # BaseModel's is deprecated and unused
         """The structural schema; shared: do not change."""
         return _schema(cls)
@@ -222,7 +228,7 @@ class Kind(Model):
         return {
             "apiVersion": "apiextensions.k8s.io/v1",
             "kind": "CustomResourceDefinition",
-            "metadata": {"name": f"{names.plural}.{names.group}"},
+            "metadata": {"name": cls.qualified()},
             "spec": {
                 "group": names.group,
                 "names": names.as_object(),
@@ -247,6 +253,10 @@ def _bare_copy(obj: Obj) -> Obj:
 
 @cache
 def _schema(kind: type[Kind]) -> Obj:
+    return stored_schema(kind.qualified()) or _made(kind)
+
+
+def _made(kind: type[Kind]) -> Obj:
     schema = structural_schema(kind)
     properties = schema["properties"]
     # These three belong to every kind; the API server fills them in itself.

@@ -135,7 +135,7 @@ def addresses(local: LocalBroker | None, kafka: str) -> tuple[str, str]:
         return checked_address(kafka, "--kafka"), ""
     if local is None:
         return "", ""
-    from corral.cluster.broker.service import POD_ADDRESS
+    from corral.cluster.broker.address import POD_ADDRESS
 
     # pods without a network of their own know no names, and need none
     return local.bootstrap, f"{POD_ADDRESS},{local.bootstrap}"

@@ -97,7 +97,8 @@ async def run_part(
         DataError: the data folder cannot be used.
         OSError: nor can a port.
     """
-    from corral.cluster.broker.service import POD_ADDRESS, look_after
+    from corral.cluster.broker.address import POD_ADDRESS
+    from corral.cluster.broker.service import look_after
 
     stop = _stop_signal()
     own = bind(Listen(_LOOPBACK, local.port))

@@ -7,21 +7,17 @@ import logging
 from pathlib import Path
 from typing import Final
 
+from corral.cluster.broker.address import NAME, NAMESPACE, PORT
 from corral.kube.client import KubeClient
 from corral.kube.errors import AlreadyExists, ApiError
 from corral.kube.kubeconfig import load_kubeconfig
 from corral.kube.resources import ENDPOINTSLICES, NAMESPACES, SERVICES
 from corral.kube.types import Obj
 
-__all__ = ["NAME", "NAMESPACE", "POD_ADDRESS", "PORT", "look_after", "objects"]
+__all__ = ["look_after", "objects"]
 
 logger = logging.getLogger(__name__)
 
-NAME: Final = "corral-broker"
-NAMESPACE: Final = "corral-system"
-PORT: Final = 9092
-POD_ADDRESS: Final = f"{NAME}.{NAMESPACE}.svc:{PORT}"
-"""What pods are told."""
 _FIELD_MANAGER: Final = "corral-broker"
 _AGAIN: Final = 1.0
 """Seconds between attempts."""

@@ -1,0 +1,88 @@
+"""Schemas of our kinds, kept beside the byte code of the modules that they are made of.
+
+Making them takes longer than everything else that an operator does when it starts. As byte code,
+they are made again when a source has changed, and nothing depends on them being there:
+``python -m corral.api.stored`` makes them, as an installation does.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import sys
+from functools import cache
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+
+import orjson
+
+from corral.kube.types import Obj
+
+__all__ = ["are_stored", "keep", "stored_schema"]
+
+_FOLDER = Path(__file__).parent
+
+
+@cache
+def _place() -> Path:
+    """The file for exactly these sources, this pydantic and this Python."""
+    digest = hashlib.sha256(f"{sys.version} {_pydantic()}".encode())
+    for source in sorted(_FOLDER.glob("*.py")):
+        digest.update(source.name.encode())
+        digest.update(source.read_bytes())
+    return _FOLDER / "__pycache__" / f"schemas-{digest.hexdigest()[:32]}.json"
+
+
+def _pydantic() -> str:
+    try:
+        return version("pydantic")
+    except PackageNotFoundError:
+        return ""
+
+
+@cache
+def _stored() -> Obj:
+    try:
+        found = orjson.loads(_place().read_bytes())
+    except (OSError, orjson.JSONDecodeError):
+        return {}
+    return found if isinstance(found, dict) else {}
+
+
+def are_stored() -> bool:
+    """Whether there are schemas of these very sources."""
+    return bool(_stored())
+
+
+def stored_schema(name: str) -> Obj | None:
+    """A kind's schema, by ``plural.group``; none where it is to be made."""
+    found = _stored().get(name)
+    return found if isinstance(found, dict) else None
+
+
+def keep(schemas: Obj) -> None:
+    """Keep the schemas for the next process; those of older sources go.
+
+    Raises:
+        OSError: the folder cannot be written.
+    """
+    place = _place()
+    place.parent.mkdir(exist_ok=True)
+    made = place.with_suffix(f".{os.getpid()}")
+    made.write_bytes(orjson.dumps(schemas))
+    made.replace(place)
+    for old in place.parent.glob("schemas-*.json"):
+        if old != place:
+            old.unlink(missing_ok=True)
+
+
+def main() -> None:
+    """Make them, unless they are there."""
+    from corral.api import all_kinds
+
+    if not are_stored():
+        keep({kind.qualified(): kind.schema() for kind in all_kinds()})
+
+
+if __name__ == "__main__":
+    main()
