@@ -41,6 +41,20 @@ def test_client_control_as_it_has_always_been() -> None:
     assert ClientControl.decode(sent.encode()) == sent
 
 
+def test_of_metrics_only_numbers_are_taken() -> None:
+    said = {"loss": [0.5, 10**400, "x", float("nan"), 0.25], "acc": 0.5, "deep": [[[1]]], "b": True}
+    body = {"topic": "a:0:0:1", "version": 1, "num_data": 5, "metrics": {"training": said, "x": {}}}
+    found = ClientControl.decode(json.dumps(body).encode())
+    assert found.metrics == {"training": {"loss": [0.5, 0.25], "acc": 0.5}, "validation": {}}
+
+
+@pytest.mark.parametrize("number", [0, -1, (1 << 40) + 1, 10**40, True, 1.5, None])
+def test_numbers_of_samples_that_nobody_has(number: object) -> None:
+    body = {"topic": "a:0:0:1", "version": 1, "num_data": number}
+    with pytest.raises(MessageError, match="num_data"):
+        ClientControl.decode(json.dumps(body).encode())
+
+
 def test_announcements_say_restrictions_as_texts() -> None:
     sent = ModelAnnouncement("28 28", "10", "ddy6heod", {"a": [1]}, 1000)
     said = json.loads(sent.encode())

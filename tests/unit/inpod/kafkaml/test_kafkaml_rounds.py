@@ -200,6 +200,17 @@ def test_nobody_waits_for_another_try_of_who_sent_rubbish() -> None:
     assert isinstance(play.act(), Wait)  # in the next round it counts again
 
 
+def test_rubbish_that_comes_first_does_not_end_the_round_of_the_others() -> None:
+    play = Play(on_timeout="aggregate")
+    play.act()
+    play.write(type="ignored", client="c", version=0, why="NaN", unfit=True, offset=0)
+    assert isinstance(play.act(), Wait)
+    play.hear("a", 0)
+    assert isinstance(play.act(), Wait)
+    play.hear("b", 0)
+    assert play.act() == Close(0, ("a", "b"))
+
+
 def test_k_of_n_goes_on_without_some() -> None:
     play = Play(k=2)
     play.act()
