@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 WORKERS ?= 2
 # files in the order of tests/order.py; a case that fails is tried twice more, and reported as RERUN
-PARALLEL := -n $(WORKERS) --dist loadfile --no-loadscope-reorder --reruns 2 -rfEsR
+PARALLEL = -n $(WORKERS) --dist loadfile --no-loadscope-reorder --reruns 2 -rfEsR
 
 .PHONY: install wasm demo test test-real soak lint bench clean
 
