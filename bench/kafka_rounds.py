@@ -25,6 +25,8 @@ from common import ROOT, arguments, median, report
 from confluent_kafka import Consumer, Producer, TopicPartition
 
 from corral.inpod.kafkaml.kafka import LARGEST, PART, Access, Sender, Topic, ensure, read, remove
+from corral.inpod.kafkaml.memory import give_back
+from corral.inpod.kafkaml.names import Names
 from corral.inpod.kafkaml.ranges import Range
 from corral.inpod.kafkaml.rounds import RoundSettings
 from corral.inpod.kafkaml.serving import Deployment, Server
@@ -155,8 +157,7 @@ def peak() -> int:
 
 def serve(servers: str, federated_id: str, parameters: str, rounds: str, clients: str) -> None:
     """A server as a process of its own: says what its rounds cost."""
-    from corral.inpod.kafkaml.names import Names
-
+    give_back()  # as the server's own process does
     names = [f"c{number}" for number in range(int(clients))]
     before = peak()
     made = Deployment(
@@ -191,8 +192,6 @@ class Echo(Scripted):
 
 def deployment(access: Access, parameters: int, rounds: int, clients: int) -> dict[str, float]:
     """One deployment: seconds of a round, and the server's own words."""
-    from corral.inpod.kafkaml.names import Names
-
     names = Names.of(uuid.uuid4().hex[:8])
     words = [access.servers, names.federated_id, str(parameters), str(rounds), str(clients)]
     command = [sys.executable, str(Path(__file__).resolve()), "serve", *words]

@@ -194,7 +194,7 @@ class Sender:
                 "acks": "all",
                 "message.max.bytes": LARGEST + 200_000,
                 "message.timeout.ms": int(patience * 1000),
-                "queue.buffering.max.kbytes": 65_536,
+                "queue.buffering.max.kbytes": 32_768,
                 "linger.ms": 2,
             }
         )
@@ -323,10 +323,11 @@ class Follower:
                 "group.id": "unused",
                 "enable.auto.commit": False,
                 "auto.offset.reset": "error",
-                "fetch.max.bytes": 4 * LARGEST,
+                "fetch.max.bytes": 2 * LARGEST,
                 "max.partition.fetch.bytes": 2 * LARGEST,
                 "fetch.wait.max.ms": 100,
-                "queued.max.messages.kbytes": 65_536,
+                "queued.max.messages.kbytes": 16_384,
+                "fetch.queue.backoff.ms": 5,
                 "allow.auto.create.topics": False,
             }
         )

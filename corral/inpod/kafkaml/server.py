@@ -22,6 +22,7 @@ from numpy.typing import NDArray
 
 from corral.inpod.kafkaml.inside import read_metadata, read_weights, write_weights
 from corral.inpod.kafkaml.kafka import Access, KafkaError
+from corral.inpod.kafkaml.memory import give_back
 from corral.inpod.kafkaml.names import Names
 from corral.inpod.kafkaml.rounds import Rounds, RoundSettings
 from corral.inpod.kafkaml.serving import Deployment, Server
@@ -195,6 +196,7 @@ def _serve(env: Mapping[str, str]) -> Rounds:
 def main() -> int:
     """Serve until the deployment has ended."""
     logging.basicConfig(level=logging.INFO, format="%(message)s", stream=sys.stdout)
+    give_back()
     began = time.monotonic()
     try:
         rounds = _serve(os.environ)

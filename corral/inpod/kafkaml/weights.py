@@ -26,6 +26,8 @@ _NPY: Final = b"npy"
 _MAGIC: Final = b"\x93NUMPY"
 _PICKLE: Final = b"\x80"
 MAX_ARRAYS: Final = 100_000
+HEAD: Final = 1 << 17
+"""Bytes at the start of a `.npy` that its header is in."""
 
 
 class WeightsError(ValueError):
@@ -82,7 +84,9 @@ class WeightsReader:
         self._legacy = legacy
         self._take = take
         self._place = -1
-        self._parts: list[bytes] = []
+        self._whole = _Whole(b"", 0, 0)
+        self._got = 0
+        """Parts of the current array that have come."""
         self._wanted = 0
         self.seen: set[int] = set()
 
@@ -97,38 +101,66 @@ class WeightsReader:
             raise WeightsError("the weights are larger than the model")
         said = dict(headers or ())
         number, count = _chunk(said.get(CHUNK))
-        if number != len(self._parts) or (number and (place, count) != (self._place, self._wanted)):
+        if number != self._got or (number and (place, count) != (self._place, self._wanted)):
             raise WeightsError(f"array {place}: part {number} of {count} is out of its order")
-        self._place, self._wanted = place, count
-        self._parts.append(value)
-        if number + 1 < count:
-            return
-        whole = self._parts[0] if count == 1 else b"".join(self._parts)
-        self._parts = []
         if place in self.seen:
             raise WeightsError(f"array {place} comes twice")
+        self._place, self._wanted = place, count
+        if number:
+            self._whole.add(value)
+        else:
+            self._whole = _Whole(value, count, self._left)
+        self._got = number + 1
+        if self._got < count:
+            return
+        whole, self._whole, self._got = self._whole.data(), _Whole(b"", 0, 0), 0
         self.seen.add(place)
         self._take(place, self._decode(place, whole, said.get(ENCODING, b"")))
 
     def finish(self, count: int) -> None:
         """Raises WeightsError where one of so many arrays is missing."""
-        if self._parts:
+        if self._got:
             raise WeightsError(f"array {self._place} is not whole")
         missing = sorted(set(range(count)) - self.seen)
         if missing or len(self.seen) != count:
             raise WeightsError(f"there are {len(self.seen)} arrays, not {count}")
 
-    def _decode(self, place: int, data: bytes, encoding: bytes) -> Array:
-        if data.startswith(_MAGIC) and encoding in (b"", _NPY):
+    def _decode(self, place: int, data: memoryview, encoding: bytes) -> Array:
+        if bytes(data[: len(_MAGIC)]) == _MAGIC and encoding in (b"", _NPY):
             return _from_npy(place, data)
-        if data.startswith(_PICKLE) or encoding == b"pickle":
+        if bytes(data[:1]) == _PICKLE or encoding == b"pickle":
             if not self._legacy:
                 raise WeightsError(
                     f"array {place} is pickled, which can run code and is refused: send .npy, "
                     "or set legacyWeights on the deployment for arrays of trusted clients"
                 )
-            return _from_pickle(place, data)
+            return _from_pickle(place, bytes(data))
         raise WeightsError(f"array {place} is neither .npy nor anything that is known")
+
+
+class _Whole:
+    """The parts of one array, put together as they come: its bytes are in memory once."""
+
+    def __init__(self, first: bytes, count: int, left: int) -> None:
+        """``left``: bytes that may come after the first part."""
+        self._end = len(first)
+        if count <= 1:
+            self._data = memoryview(first)
+            return
+        # all parts but the last are as long as the first, and memory that is not used is not taken
+        room = np.empty(len(first) + min(len(first) * (count - 1), left), np.uint8)
+        self._data = room.data
+        self._data[: self._end] = first
+
+    def add(self, part: bytes) -> None:
+        end = self._end + len(part)
+        if end > len(self._data):
+            raise WeightsError("parts of an array are longer than its first")
+        self._data[self._end : end] = part
+        self._end = end
+
+    def data(self) -> memoryview:
+        return self._data[: self._end]
 
 
 def read_weights(
@@ -164,8 +196,8 @@ def _chunk(said: bytes | None) -> tuple[int, int]:
     return int(number), int(count)
 
 
-def _from_npy(place: int, data: bytes) -> Array:
-    file = io.BytesIO(data)
+def _from_npy(place: int, data: memoryview) -> Array:
+    file = io.BytesIO(data[:HEAD])
     try:
         version = np.lib.format.read_magic(file)
         read = (
@@ -176,7 +208,7 @@ def _from_npy(place: int, data: bytes) -> Array:
         shape, fortran, dtype = read(file)
         if dtype.hasobject:
             raise ValueError("it holds objects")
-        body = memoryview(data)[file.tell() :]
+        body = data[file.tell() :]
         if int(np.prod(shape, dtype=np.int64)) * dtype.itemsize != len(body):
             raise ValueError("its length is not that of its shape")
         array = np.frombuffer(body, dtype)
