@@ -81,19 +81,21 @@ def load(
         raise SampleError(f"{source} has {len(x)} samples, and {count or 'some'} are to be sent")
     if count:
         x = x[:count]
-    made = _encoded(y, labels)[: len(x)]
+    classes = _CLASSES if source in ("mnist", "digits") else 2
+    made = _encoded(y, labels, classes)[: len(x)]
     return Samples(_reshaped(np.ascontiguousarray(x, np.float32), reshape), made)
 
 
 def mnist_like(count: int, seed: int) -> tuple[Array, Array]:
     """Images of 28 by 28 in ten classes that can be learned: a pattern each, moved and noisy."""
-    patterns = np.random.default_rng(20_24).random((_CLASSES, _SIDE, _SIDE)) > 0.7
+    coarse = np.random.default_rng(2024).random((_CLASSES, _SIDE // 4, _SIDE // 4)) > 0.6
+    patterns = np.kron(coarse, np.ones((4, 4)))
     rng = np.random.default_rng(seed)
     y = rng.integers(0, _CLASSES, count)
     x = np.empty((count, _SIDE, _SIDE), np.float32)
-    for row, (label, shift) in enumerate(zip(y, rng.integers(-1, 2, (count, 2)), strict=True)):
+    for row, (label, shift) in enumerate(zip(y, rng.integers(-2, 3, (count, 2)), strict=True)):
         image = np.roll(patterns[label], (int(shift[0]), int(shift[1])), (0, 1))
-        x[row] = np.clip(image * 0.8 + rng.normal(0, 0.15, image.shape), 0, 1)
+        x[row] = np.clip(image * 0.6 + rng.normal(0.2, 0.4, image.shape), 0, 1)
     return x.reshape(count, -1), y
 
 
@@ -173,7 +175,8 @@ def _is_number(word: str) -> bool:
         return False
 
 
-def _encoded(y: Array, labels: str) -> Array:
+def _encoded(y: Array, labels: str, least: int) -> Array:
+    """``least``: classes that there are, even where none of their samples is."""
     if labels == "value" or y.ndim > 1:
         return np.ascontiguousarray(y, np.float32)
     if np.any(y < 0) or np.any(y != np.floor(y)):
@@ -185,7 +188,7 @@ def _encoded(y: Array, labels: str) -> Array:
         return classes.astype(np.uint8)
     if classes.max() >= 100_000:
         raise SampleError("there are more than 100000 classes: send labels with --labels value")
-    return np.eye(max(int(classes.max()) + 1, 2), dtype=np.float32)[classes]
+    return np.eye(max(int(classes.max()) + 1, least), dtype=np.float32)[classes]
 
 
 def _reshaped(x: Array, reshape: str) -> Array:

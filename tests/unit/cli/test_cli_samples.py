@@ -30,6 +30,7 @@ def test_images_are_the_same_for_a_seed_and_can_be_learned() -> None:
     }  # fmt: skip
     assert len(raw_bytes(one.x[0])) == 3136
     assert len(raw_bytes(one.y[0])) == 40
+    assert load("mnist", count=1).y.shape == load("digits", count=1).y.shape == (1, 10)
     # the nearest sample of another seed has the same class
     near = np.argmin(((other.x[:, None] - one.x[None]) ** 2).sum(2), axis=1)
     assert np.mean(one.y[near].argmax(1) == other.y.argmax(1)) > 0.9
