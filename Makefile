@@ -56,6 +56,7 @@ bench: install
 	$(BIN)/python bench/trainingjob.py
 	$(BIN)/python bench/mpijob.py
 	tests/real/kafka.sh && $(BIN)/python bench/broker.py
+	$(BIN)/python bench/kafka_rounds.py
 	$(BIN)/python bench/aggregate.py
 
 clean:

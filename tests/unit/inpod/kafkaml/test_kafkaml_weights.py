@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from corral.inpod.kafkaml.weights import WeightsError, parts_of, read_weights
+from corral.inpod.kafkaml.weights import WeightsError, WeightsReader, parts_of, read_weights
 
 LIMIT = 10**8
 
@@ -101,3 +101,20 @@ def test_an_array_of_objects_is_refused() -> None:
     np.lib.format.write_array(out, np.array([1, "a"], dtype=object), allow_pickle=True)
     with pytest.raises(WeightsError, match="objects"):
         read_weights([(b"\0", out.getvalue(), ())], limit=LIMIT)
+
+
+def test_parts_take_the_room_that_the_first_says() -> None:
+    first, second = b"\x93NUMPY" + b"x" * 10, b"y" * 17
+    reader = WeightsReader(limit=1000, take=lambda place, array: None)
+    reader.add(b"\0", first, [("chunk", b"0/2")])
+    with pytest.raises(WeightsError, match="longer than its first"):
+        reader.add(b"\0", second, [("chunk", b"1/2")])
+    with pytest.raises(WeightsError, match="larger than the model"):
+        reader.add(b"\0", b"z" * 1000, [("chunk", b"0/1000000000000")])
+
+
+def test_a_number_of_parts_alone_takes_no_memory() -> None:
+    reader = WeightsReader(limit=1000, take=lambda place, array: None)
+    reader.add(b"\0", b"\x93NUMPY", [("chunk", b"0/1000000000000")])
+    with pytest.raises(WeightsError, match="not whole"):
+        reader.finish(1)
