@@ -75,13 +75,13 @@ async def test_all_namespaces(jobs: Jobs, namespace: str) -> None:
 async def test_what_is_not_there(jobs: Jobs, namespace: str) -> None:
     with pytest.raises(errors.NotFound, match="no MPIJob 'pi' in namespace"):
         await jobs.get("mpijobs", namespace, "pi")
-    with pytest.raises(errors.NotInstalled, match="does not know FederatedJobs") as caught:
-        await jobs.list("federatedjobs", namespace)
+    with pytest.raises(errors.NotInstalled, match="does not know SpotInstanceJobs") as caught:
+        await jobs.list("spotinstancejobs", namespace)
     assert "corral install" in caught.value.hint
     with pytest.raises(errors.NotInstalled):
-        await jobs.get("wasmtasks", namespace, "x")
+        await jobs.get("spotinstancevms", namespace, "x")
     with pytest.raises(errors.NotInstalled):
-        await jobs.create("inferences", namespace, {"metadata": {"name": "x"}})
+        await jobs.create("checkpointbackups", namespace, {"metadata": {"name": "x"}})
     with pytest.raises(errors.NotFound, match="no namespace 'nowhere'"):
         await jobs.create("mpijobs", "nowhere", mpi("pi"))
     with pytest.raises(errors.NotFound):

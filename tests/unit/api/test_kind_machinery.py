@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import Annotated, Any, ClassVar, Literal, Self
 
 import pytest
-from pydantic import Field
+from pydantic import ConfigDict, Field
 
 from corral.api.fields import AnyObject, Int32, Model, QuantityText, Text, section
 from corral.api.kind import Check, Column, Kind, Names
@@ -18,11 +18,15 @@ Obj = dict[str, Any]
 
 
 class Leaf(Model):
+    model_config = ConfigDict(use_attribute_docstrings=True)
+
     size: QuantityText = "1Gi"
     only: Literal["this"] = "this"
 
 
 class BoxSpec(Model):
+    model_config = ConfigDict(use_attribute_docstrings=True)
+
     leaves: list[Leaf] | None = None
     """What is in it."""
     by_name: dict[str, Leaf] | None = None
