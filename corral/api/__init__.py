@@ -18,9 +18,9 @@ __all__ = ["all_crds", "all_kinds", "kind_of"]
 
 def all_kinds() -> list[type[Kind]]:
     """Every kind of ours."""
-    from corral.api import kafkaml, mpi, propeller, training
+    from corral.api import kafkaml, mpi, propeller, spot, training
 
-    return [*training.KINDS, *mpi.KINDS, *propeller.KINDS, *kafkaml.KINDS]
+    return [*training.KINDS, *mpi.KINDS, *spot.KINDS, *propeller.KINDS, *kafkaml.KINDS]
 
 
 def all_crds() -> list[Obj]:

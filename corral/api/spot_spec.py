@@ -105,6 +105,8 @@ class SpotInstanceJobSpec(Model):
     credentials_secret_ref: SecretReference | None = None
     """Secret with what the cloud wants: credentials.json, or access and secret keys."""
     placement: Placement = section(Placement)
+    suspend: bool = False
+    """Save, stop all copies and give the machines back; go on from there when it is false again."""
 
     @property
     def vm_names(self) -> list[str]:

@@ -19,6 +19,7 @@ __all__ = [
     "CheckpointFile",
     "Cost",
     "JobStatus",
+    "MachineOffer",
     "PlacementStatus",
     "ProvisionedInstance",
     "SpotInstanceJobStatus",
@@ -49,9 +50,11 @@ class JobStatus(Model):
 
 
 class PlacementStatus(Model):
-    """A machine that a copy of the job ran on."""
+    """A machine that a copy of the job is wished on, until it has an end."""
 
     instance: str
+    vm: str | None = None
+    """The SpotInstanceVM that it comes from."""
     replica: Int32 | None = None
     cloud: str | None = None
     region: str | None = None
@@ -59,9 +62,14 @@ class PlacementStatus(Model):
     machine_type: str | None = None
     provisioning_model: Model_ | None = None
     start_time: Timestamp | None = None
+    """When it was asked for."""
+    ready_time: Timestamp | None = None
+    """When it was a node."""
+    node_name: str | None = None
     end_time: Timestamp | None = None
+    """When it was no longer wanted; machines without one are wanted."""
     end_reason: str | None = None
-    """Lost, Moved, Paused, Finished or Deleted."""
+    """Lost, Refused, Moved, Paused, Scaled, Finished or Deleted."""
     price_per_hour: float | None = None
     cost: float | None = None
     lost_work_seconds: float | None = None
@@ -102,6 +110,8 @@ class SpotInstanceJobStatus(Model):
     placements: list[PlacementStatus] | None = None
     """The last machines, those in use at the end."""
     cost: Cost | None = None
+    machines: Int64 | None = None
+    """How many machines were asked for so far; names of machines end in this number."""
 
 
 class ProvisionedInstance(Model):
@@ -130,7 +140,23 @@ class ProvisionedInstance(Model):
     """When a notice came."""
     preemption_deadline: Timestamp | None = None
     """When it says that the machine will be taken."""
+    reason: str | None = None
+    """Why it has ended: StockOut, QuotaExceeded, AccountRefused, BadRequest, Lost, Preempted or
+    Deleted."""
     message: str | None = None
+
+
+class MachineOffer(Model):
+    """What a machine costs now, and how soon it is lost."""
+
+    cloud: str
+    region: str
+    zone: str
+    machine_type: str
+    provisioning_model: Model_
+    price_per_hour: float
+    hazard_per_hour: float | None = None
+    """Losses that the cloud publishes."""
 
 
 class SpotInstanceVMStatus(Model):
@@ -139,6 +165,8 @@ class SpotInstanceVMStatus(Model):
     conditions: Conditions | None = None
     phase: str | None = None
     observed_generation: Int64 | None = None
+    offers: list[MachineOffer] | None = None
+    """Prices of the clouds; machines without a price are used when there are none with one."""
     provisioned_instances: list[ProvisionedInstance] | None = None
 
 

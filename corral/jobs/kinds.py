@@ -269,7 +269,9 @@ KINDS: Final[tuple[JobKind, ...]] = (
         ends=_job_ends,
         pods=_with_label(roles.SPOT_JOB_LABEL),
         role=roles.spot_role,
+        suspend=("spec", "suspend"),
         restartable=True,
+        in_place=True,
         scale=("spec", "replicas"),
     ),
     _kind(

@@ -141,6 +141,27 @@ def _register_kafkaml(manager: Manager, surroundings: Surroundings) -> None:
     running.register(manager, kafkaml)
 
 
+def _register_spot(manager: Manager, surroundings: Surroundings) -> None:
+    from corral.controllers.spot import running
+    from corral.controllers.spot.settings import SpotSettings
+
+    settings = surroundings.settings
+    spot = SpotSettings(
+        report_url=settings.reports_to,
+        report_ca=surroundings.authority,
+        local_root=settings.local_root,
+        workers=settings.workers,
+        resync=settings.resync,
+    )
+    running.register(manager, spot)
+
+
+def _hook_spot(hooks: Hooks, client: KubeClient | None, settings: ProcessSettings) -> None:
+    from corral.controllers.spot.webhooks import register_hooks
+
+    register_hooks(hooks)
+
+
 def _hook_kafkaml(hooks: Hooks, client: KubeClient | None, settings: ProcessSettings) -> None:
     from corral.controllers.kafkaml.webhooks import register_hooks
 
@@ -156,6 +177,7 @@ def _hook_federated(hooks: Hooks, client: KubeClient | None, settings: ProcessSe
 FAMILIES: tuple[Family, ...] = (
     Family("trainingjob", _register_trainingjob, _hook_trainingjob, rbac.TRAINING_RULES),
     Family("mpijob", _register_mpijob, _hook_mpijob, rbac.MPI_RULES),
+    Family("spot", _register_spot, _hook_spot, rbac.SPOT_RULES),
     Family("federated", _register_federated, _hook_federated, rbac.FEDERATED_RULES),
     Family("kafkaml", _register_kafkaml, _hook_kafkaml, rbac.KAFKAML_RULES),
 )

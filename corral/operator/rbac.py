@@ -23,6 +23,7 @@ __all__ = [
     "LOCAL_RULES",
     "MPI_RULES",
     "NAME",
+    "SPOT_RULES",
     "TRAINING_RULES",
     "Rule",
     "access_objects",
@@ -165,6 +166,20 @@ KAFKAML_RULES: Final = (
     Rule("", ("pods",), _WATCHED),
     Rule("", ("pods/log",), ("get",)),
 )
+
+_SPOT: Final = "training.training.dcnlab.com"
+_SPOT_JOB_RULES: Final = (
+    Rule(_SPOT, ("spotinstancejobs",), (*_WATCHED, "patch")),
+    Rule(_SPOT, ("spotinstancejobs/status",), ("patch",)),
+    Rule(_SPOT, ("spotinstancejobs/finalizers",), ("update",)),
+    Rule(_SPOT, ("spotinstancevms",), _WATCHED),
+    Rule("batch", ("jobs",), (*_WATCHED, "create", "delete")),
+    Rule("", ("pods",), (*_WATCHED, "delete")),
+    Rule("", ("nodes",), _WATCHED),
+    Rule("", ("configmaps",), ("get", "create", "patch", "delete")),
+)
+"""Copies of jobs, placement, and what was learnt about machines."""
+SPOT_RULES: Final = (*_SPOT_JOB_RULES,)
 
 AGENT_RULES: Final = (
     # Launchers are given the right to start commands, and nobody can give what he has not.

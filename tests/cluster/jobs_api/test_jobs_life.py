@@ -98,7 +98,7 @@ async def test_suspended_resumed_and_scaled(jobs: Jobs, namespace: str, operator
     with pytest.raises(errors.Invalid):
         await jobs.scale(KIND, namespace, "pause", replicas=-1)
     with pytest.raises(errors.NotSupported, match="cannot be suspended"):
-        await jobs.suspend("spotinstancejobs", namespace, "x")
+        await jobs.suspend("spotinstancevms", namespace, "x")
     with pytest.raises(errors.NotSupported):
         await jobs.scale("checkpoints", namespace, "x", replicas=1)
     with pytest.raises(errors.NotSupported):

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import asyncio
 from contextlib import aclosing
+from dataclasses import replace
 
 import pytest
 
 from corral.jobs import Jobs, ListQuery, errors
+from corral.jobs.kinds import kind_of
 from corral.kube.resources import CUSTOMRESOURCEDEFINITIONS
 from tests.cluster.jobs_api.manifests_of_jobs import mpi, said, training
 from tests.cluster.objects import Objects
@@ -75,13 +77,14 @@ async def test_all_namespaces(jobs: Jobs, namespace: str) -> None:
 async def test_what_is_not_there(jobs: Jobs, namespace: str) -> None:
     with pytest.raises(errors.NotFound, match="no MPIJob 'pi' in namespace"):
         await jobs.get("mpijobs", namespace, "pi")
+    absent = replace(kind_of("spotinstancejobs"), group="not.installed")
     with pytest.raises(errors.NotInstalled, match="does not know SpotInstanceJobs") as caught:
-        await jobs.list("spotinstancejobs", namespace)
+        await jobs.list(absent, namespace)
     assert "corral install" in caught.value.hint
     with pytest.raises(errors.NotInstalled):
-        await jobs.get("spotinstancevms", namespace, "x")
+        await jobs.get(absent, namespace, "x")
     with pytest.raises(errors.NotInstalled):
-        await jobs.create("checkpointbackups", namespace, {"metadata": {"name": "x"}})
+        await jobs.create(absent, namespace, {"metadata": {"name": "x"}})
     with pytest.raises(errors.NotFound, match="no namespace 'nowhere'"):
         await jobs.create("mpijobs", "nowhere", mpi("pi"))
     with pytest.raises(errors.NotFound):

@@ -32,7 +32,7 @@ from corral.operator.settings import LEASE, NAMESPACE, SECRET, ProcessSettings
 from corral.runtime.webhooks import by_url, webhook_configurations
 from tests.backends import Node
 from tests.backends.base import free_port
-from tests.cluster.operator import federated, kafkaml
+from tests.cluster.operator import federated, kafkaml, spot
 from tests.cluster.operator.federated import run_federated
 from tests.cluster.operator.kafkaml import run_kafkaml
 from tests.cluster.operator.operators import beside, job, operating
@@ -76,7 +76,7 @@ OF_CHILDREN = {"get", "list", "watch", "create", "patch", "delete"}
 
 def is_rare(right: Right) -> bool:
     of_child = (right.group, right.resource) in CHILDREN and right.verb in OF_CHILDREN
-    unseen = UNSEEN | federated.UNSEEN | kafkaml.UNSEEN
+    unseen = UNSEEN | federated.UNSEEN | kafkaml.UNSEEN | spot.UNSEEN
     return of_child or right in unseen
 
 

@@ -1,0 +1,19 @@
+"""How the controllers of spot jobs, machines and backups are added to a manager."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from corral.controllers.spot.settings import SpotSettings
+
+if TYPE_CHECKING:
+    from corral.runtime import Manager
+
+__all__ = ["register"]
+
+
+def register(manager: Manager, settings: SpotSettings) -> None:
+    """Add them; each knows the others by what they write to their objects alone."""
+    from corral.controllers.spot.jobs import register as jobs
+
+    jobs(manager, settings)

@@ -1,0 +1,36 @@
+"""How the controllers of spot jobs work: every figure with its default and unit."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+__all__ = ["SpotSettings"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SpotSettings:
+    """Of one operator process; durations in seconds."""
+
+    report_url: str | None = None
+    """Where copies report progress and ask for checkpoint addresses; None: nowhere."""
+    report_ca: str = ""
+    """The certificate authority of the report endpoint, in PEM."""
+    local_root: Path | None = None
+    """Where checkpoints of ``checkpointStorage.type: local`` lie; for clusters on this machine."""
+    workers: int = 10
+    """Objects of each kind that are worked on at the same time."""
+    resync: float = 300.0
+    """How often everything is looked at though nothing has changed."""
+    timeout: float = 120.0
+    """For one look at one object."""
+    field_manager: str = "corral-spot"
+    kept_placements: int = 20
+    """How many machines that have ended a job's status names."""
+    kept_copies: int = 3
+    """How many Jobs of a copy that have failed stay, so that their logs can be read."""
+    retry: float = 1.0
+    """The first wait before a copy that failed by itself is started again; doubles."""
+    retry_cap: float = 300.0
+    boot_s: float = 240.0
+    """About how long a machine takes to be a node, where no machine of the job was one yet."""
