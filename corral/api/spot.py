@@ -29,11 +29,14 @@ __all__ = [
     "CHECKPOINTBACKUPS",
     "CREDENTIALS_KEY",
     "GROUP",
+    "INSTANCE_LABEL",
     "JOB_FINALIZER",
     "JOB_LABEL",
     "JOIN_SECRET",
     "KINDS",
     "MIGRATION_GROUP",
+    "PREEMPTION_CONDITION",
+    "PREEMPTION_TAINT",
     "REPLICA_LABEL",
     "RESTORED_LABEL",
     "SPOTINSTANCEJOBS",
@@ -58,6 +61,12 @@ REPLICA_LABEL: Final = "training.dcnlab.com/job-replica"
 """On Jobs and their pods: which copy."""
 BACKUP_JOB_LABEL: Final = "training.dcnlab.com/job"
 """On backups: the batch/v1 Job."""
+INSTANCE_LABEL: Final = "training.dcnlab.com/provisioned-instance"
+"""On nodes of ours, and on them a taint (NoSchedule) too: which machine they are."""
+PREEMPTION_TAINT: Final = "training.dcnlab.com/preemption"
+"""On nodes that their cloud will take (NoSchedule): the deadline, in seconds since the epoch."""
+PREEMPTION_CONDITION: Final = "SpotPreemption"
+"""Of nodes that their cloud will take; the message ends in the deadline."""
 RESTORED_LABEL: Final = "restored-from"
 """On a Job that goes on with another's checkpoint: that one."""
 CREDENTIALS_KEY: Final = "credentials.json"

@@ -7,6 +7,7 @@ from typing import Final, Literal
 from pydantic import Field
 
 from corral.api.fields import Conditions, Int32, Int64, Model, Timestamp
+from corral.api.spot_spec import SecretReference
 
 __all__ = [
     "BACKUP_ENDS",
@@ -141,9 +142,13 @@ class ProvisionedInstance(Model):
     preemption_deadline: Timestamp | None = None
     """When it says that the machine will be taken."""
     reason: str | None = None
-    """Why it has ended: StockOut, QuotaExceeded, AccountRefused, BadRequest, Lost, Preempted or
-    Deleted."""
+    """Why it has ended: StockOut, QuotaExceeded, AccountRefused, BadRequest, NotJoined, Lost,
+    Preempted or Deleted."""
     message: str | None = None
+    end_time: Timestamp | None = None
+    """When nothing was left of it."""
+    credentials_secret_ref: SecretReference | None = None
+    """What it was made with, and is deleted with."""
 
 
 class MachineOffer(Model):

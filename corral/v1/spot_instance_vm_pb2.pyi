@@ -346,7 +346,23 @@ class SpotInstanceVMStatus(_message.Message):
         other_fields: _containers.MessageMap[str, _value_pb2.Value]
         def __init__(self, cloud: _Optional[str] = ..., region: _Optional[str] = ..., zone: _Optional[str] = ..., machine_type: _Optional[str] = ..., provisioning_model: _Optional[str] = ..., price_per_hour: _Optional[float] = ..., hazard_per_hour: _Optional[float] = ..., other_fields: _Optional[_Mapping[str, _value_pb2.Value]] = ...) -> None: ...
     class ProvisionedInstance(_message.Message):
-        __slots__ = ("name", "instance_id", "internal_ip", "external_ip", "state", "joined_cluster", "node_name", "creation_time", "job", "request_id", "cloud", "region", "zone", "machine_type", "provisioning_model", "price_per_hour", "preemption_notice", "preemption_deadline", "reason", "message", "other_fields")
+        __slots__ = ("name", "instance_id", "internal_ip", "external_ip", "state", "joined_cluster", "node_name", "creation_time", "job", "request_id", "cloud", "region", "zone", "machine_type", "provisioning_model", "price_per_hour", "preemption_notice", "preemption_deadline", "reason", "message", "end_time", "credentials_secret_ref", "other_fields")
+        class CredentialsSecretRef(_message.Message):
+            __slots__ = ("name", "namespace", "other_fields")
+            class OtherFieldsEntry(_message.Message):
+                __slots__ = ("key", "value")
+                KEY_FIELD_NUMBER: _ClassVar[int]
+                VALUE_FIELD_NUMBER: _ClassVar[int]
+                key: str
+                value: _value_pb2.Value
+                def __init__(self, key: _Optional[str] = ..., value: _Optional[_Union[_value_pb2.Value, _Mapping]] = ...) -> None: ...
+            NAME_FIELD_NUMBER: _ClassVar[int]
+            NAMESPACE_FIELD_NUMBER: _ClassVar[int]
+            OTHER_FIELDS_FIELD_NUMBER: _ClassVar[int]
+            name: str
+            namespace: str
+            other_fields: _containers.MessageMap[str, _value_pb2.Value]
+            def __init__(self, name: _Optional[str] = ..., namespace: _Optional[str] = ..., other_fields: _Optional[_Mapping[str, _value_pb2.Value]] = ...) -> None: ...
         class OtherFieldsEntry(_message.Message):
             __slots__ = ("key", "value")
             KEY_FIELD_NUMBER: _ClassVar[int]
@@ -374,6 +390,8 @@ class SpotInstanceVMStatus(_message.Message):
         PREEMPTION_DEADLINE_FIELD_NUMBER: _ClassVar[int]
         REASON_FIELD_NUMBER: _ClassVar[int]
         MESSAGE_FIELD_NUMBER: _ClassVar[int]
+        END_TIME_FIELD_NUMBER: _ClassVar[int]
+        CREDENTIALS_SECRET_REF_FIELD_NUMBER: _ClassVar[int]
         OTHER_FIELDS_FIELD_NUMBER: _ClassVar[int]
         name: str
         instance_id: str
@@ -395,8 +413,10 @@ class SpotInstanceVMStatus(_message.Message):
         preemption_deadline: str
         reason: str
         message: str
+        end_time: str
+        credentials_secret_ref: SpotInstanceVMStatus.ProvisionedInstance.CredentialsSecretRef
         other_fields: _containers.MessageMap[str, _value_pb2.Value]
-        def __init__(self, name: _Optional[str] = ..., instance_id: _Optional[str] = ..., internal_ip: _Optional[str] = ..., external_ip: _Optional[str] = ..., state: _Optional[str] = ..., joined_cluster: _Optional[bool] = ..., node_name: _Optional[str] = ..., creation_time: _Optional[str] = ..., job: _Optional[str] = ..., request_id: _Optional[str] = ..., cloud: _Optional[str] = ..., region: _Optional[str] = ..., zone: _Optional[str] = ..., machine_type: _Optional[str] = ..., provisioning_model: _Optional[str] = ..., price_per_hour: _Optional[float] = ..., preemption_notice: _Optional[str] = ..., preemption_deadline: _Optional[str] = ..., reason: _Optional[str] = ..., message: _Optional[str] = ..., other_fields: _Optional[_Mapping[str, _value_pb2.Value]] = ...) -> None: ...
+        def __init__(self, name: _Optional[str] = ..., instance_id: _Optional[str] = ..., internal_ip: _Optional[str] = ..., external_ip: _Optional[str] = ..., state: _Optional[str] = ..., joined_cluster: _Optional[bool] = ..., node_name: _Optional[str] = ..., creation_time: _Optional[str] = ..., job: _Optional[str] = ..., request_id: _Optional[str] = ..., cloud: _Optional[str] = ..., region: _Optional[str] = ..., zone: _Optional[str] = ..., machine_type: _Optional[str] = ..., provisioning_model: _Optional[str] = ..., price_per_hour: _Optional[float] = ..., preemption_notice: _Optional[str] = ..., preemption_deadline: _Optional[str] = ..., reason: _Optional[str] = ..., message: _Optional[str] = ..., end_time: _Optional[str] = ..., credentials_secret_ref: _Optional[_Union[SpotInstanceVMStatus.ProvisionedInstance.CredentialsSecretRef, _Mapping]] = ..., other_fields: _Optional[_Mapping[str, _value_pb2.Value]] = ...) -> None: ...
     class OtherFieldsEntry(_message.Message):
         __slots__ = ("key", "value")
         KEY_FIELD_NUMBER: _ClassVar[int]
