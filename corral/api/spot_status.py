@@ -18,7 +18,9 @@ __all__ = [
     "BuiltImage",
     "CheckpointBackupStatus",
     "CheckpointFile",
+    "CheckpointRequest",
     "Cost",
+    "JobProgress",
     "JobStatus",
     "MachineOffer",
     "PlacementStatus",
@@ -92,6 +94,26 @@ class Cost(Model):
     saving_percent: float | None = None
 
 
+class CheckpointRequest(Model):
+    """A checkpoint that was asked for at once, since the machine of another copy is about to go."""
+
+    id: str
+    replica: Int32 | None = None
+    """The copy that is asked."""
+    time: Timestamp | None = None
+
+
+class JobProgress(Model):
+    """How far the copy that is ahead is, by its own reports."""
+
+    step: Int64 | None = None
+    total_steps: Int64 | None = None
+    percent: float | None = None
+    saved_percent: float | None = None
+    """What the newest verified checkpoint holds."""
+    updated_at: Timestamp | None = None
+
+
 class SpotInstanceJobStatus(Model):
     """Written by the operator only."""
 
@@ -113,6 +135,12 @@ class SpotInstanceJobStatus(Model):
     cost: Cost | None = None
     machines: Int64 | None = None
     """How many machines were asked for so far; names of machines end in this number."""
+    attempt: Int32 | None = None
+    """How many starts of copies there were; each has a number of its own."""
+    failures: Int32 | None = None
+    """How often a copy failed by itself; counts against the backoffLimit of the template."""
+    checkpoint_request: CheckpointRequest | None = None
+    progress: JobProgress | None = None
 
 
 class ProvisionedInstance(Model):

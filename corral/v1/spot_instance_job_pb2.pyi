@@ -210,7 +210,7 @@ class SpotInstanceJobSpec(_message.Message):
     def __init__(self, replicas: _Optional[int] = ..., job_template: _Optional[_Union[_value_pb2.Value, _Mapping]] = ..., checkpoint_config: _Optional[_Union[SpotInstanceJobSpec.CheckpointConfig, _Mapping]] = ..., spot_instance_vm_ref: _Optional[_Union[SpotInstanceJobSpec.SpotInstanceVMRef, _Mapping]] = ..., alternative_vm_refs: _Optional[_Iterable[_Union[SpotInstanceJobSpec.AlternativeVMRef, _Mapping]]] = ..., gcp_credentials_secret_ref: _Optional[_Union[SpotInstanceJobSpec.GcpCredentialsSecretRef, _Mapping]] = ..., credentials_secret_ref: _Optional[_Union[SpotInstanceJobSpec.CredentialsSecretRef, _Mapping]] = ..., placement: _Optional[_Union[SpotInstanceJobSpec.Placement, _Mapping]] = ..., suspend: _Optional[bool] = ..., other_fields: _Optional[_Mapping[str, _value_pb2.Value]] = ...) -> None: ...
 
 class SpotInstanceJobStatus(_message.Message):
-    __slots__ = ("conditions", "phase", "message", "observed_generation", "active_replicas", "selector", "start_time", "completion_time", "last_checkpoint_time", "last_checkpoint_image", "checkpoint_interval_seconds", "job_statuses", "placements", "cost", "machines", "other_fields")
+    __slots__ = ("conditions", "phase", "message", "observed_generation", "active_replicas", "selector", "start_time", "completion_time", "last_checkpoint_time", "last_checkpoint_image", "checkpoint_interval_seconds", "job_statuses", "placements", "cost", "machines", "attempt", "failures", "checkpoint_request", "progress", "other_fields")
     class Condition(_message.Message):
         __slots__ = ("type", "status", "observed_generation", "last_transition_time", "reason", "message", "other_fields")
         class OtherFieldsEntry(_message.Message):
@@ -335,6 +335,46 @@ class SpotInstanceJobStatus(_message.Message):
         saving_percent: float
         other_fields: _containers.MessageMap[str, _value_pb2.Value]
         def __init__(self, spot: _Optional[float] = ..., on_demand: _Optional[float] = ..., transfers: _Optional[float] = ..., total: _Optional[float] = ..., machine_seconds: _Optional[float] = ..., lost_work_seconds: _Optional[float] = ..., losses: _Optional[int] = ..., starts: _Optional[int] = ..., on_demand_equivalent: _Optional[float] = ..., saving_percent: _Optional[float] = ..., other_fields: _Optional[_Mapping[str, _value_pb2.Value]] = ...) -> None: ...
+    class CheckpointRequest(_message.Message):
+        __slots__ = ("id", "replica", "time", "other_fields")
+        class OtherFieldsEntry(_message.Message):
+            __slots__ = ("key", "value")
+            KEY_FIELD_NUMBER: _ClassVar[int]
+            VALUE_FIELD_NUMBER: _ClassVar[int]
+            key: str
+            value: _value_pb2.Value
+            def __init__(self, key: _Optional[str] = ..., value: _Optional[_Union[_value_pb2.Value, _Mapping]] = ...) -> None: ...
+        ID_FIELD_NUMBER: _ClassVar[int]
+        REPLICA_FIELD_NUMBER: _ClassVar[int]
+        TIME_FIELD_NUMBER: _ClassVar[int]
+        OTHER_FIELDS_FIELD_NUMBER: _ClassVar[int]
+        id: str
+        replica: int
+        time: str
+        other_fields: _containers.MessageMap[str, _value_pb2.Value]
+        def __init__(self, id: _Optional[str] = ..., replica: _Optional[int] = ..., time: _Optional[str] = ..., other_fields: _Optional[_Mapping[str, _value_pb2.Value]] = ...) -> None: ...
+    class Progress(_message.Message):
+        __slots__ = ("step", "total_steps", "percent", "saved_percent", "updated_at", "other_fields")
+        class OtherFieldsEntry(_message.Message):
+            __slots__ = ("key", "value")
+            KEY_FIELD_NUMBER: _ClassVar[int]
+            VALUE_FIELD_NUMBER: _ClassVar[int]
+            key: str
+            value: _value_pb2.Value
+            def __init__(self, key: _Optional[str] = ..., value: _Optional[_Union[_value_pb2.Value, _Mapping]] = ...) -> None: ...
+        STEP_FIELD_NUMBER: _ClassVar[int]
+        TOTAL_STEPS_FIELD_NUMBER: _ClassVar[int]
+        PERCENT_FIELD_NUMBER: _ClassVar[int]
+        SAVED_PERCENT_FIELD_NUMBER: _ClassVar[int]
+        UPDATED_AT_FIELD_NUMBER: _ClassVar[int]
+        OTHER_FIELDS_FIELD_NUMBER: _ClassVar[int]
+        step: int
+        total_steps: int
+        percent: float
+        saved_percent: float
+        updated_at: str
+        other_fields: _containers.MessageMap[str, _value_pb2.Value]
+        def __init__(self, step: _Optional[int] = ..., total_steps: _Optional[int] = ..., percent: _Optional[float] = ..., saved_percent: _Optional[float] = ..., updated_at: _Optional[str] = ..., other_fields: _Optional[_Mapping[str, _value_pb2.Value]] = ...) -> None: ...
     class OtherFieldsEntry(_message.Message):
         __slots__ = ("key", "value")
         KEY_FIELD_NUMBER: _ClassVar[int]
@@ -357,6 +397,10 @@ class SpotInstanceJobStatus(_message.Message):
     PLACEMENTS_FIELD_NUMBER: _ClassVar[int]
     COST_FIELD_NUMBER: _ClassVar[int]
     MACHINES_FIELD_NUMBER: _ClassVar[int]
+    ATTEMPT_FIELD_NUMBER: _ClassVar[int]
+    FAILURES_FIELD_NUMBER: _ClassVar[int]
+    CHECKPOINT_REQUEST_FIELD_NUMBER: _ClassVar[int]
+    PROGRESS_FIELD_NUMBER: _ClassVar[int]
     OTHER_FIELDS_FIELD_NUMBER: _ClassVar[int]
     conditions: _containers.RepeatedCompositeFieldContainer[SpotInstanceJobStatus.Condition]
     phase: str
@@ -373,8 +417,12 @@ class SpotInstanceJobStatus(_message.Message):
     placements: _containers.RepeatedCompositeFieldContainer[SpotInstanceJobStatus.Placement]
     cost: SpotInstanceJobStatus.Cost
     machines: int
+    attempt: int
+    failures: int
+    checkpoint_request: SpotInstanceJobStatus.CheckpointRequest
+    progress: SpotInstanceJobStatus.Progress
     other_fields: _containers.MessageMap[str, _value_pb2.Value]
-    def __init__(self, conditions: _Optional[_Iterable[_Union[SpotInstanceJobStatus.Condition, _Mapping]]] = ..., phase: _Optional[str] = ..., message: _Optional[str] = ..., observed_generation: _Optional[int] = ..., active_replicas: _Optional[int] = ..., selector: _Optional[str] = ..., start_time: _Optional[str] = ..., completion_time: _Optional[str] = ..., last_checkpoint_time: _Optional[str] = ..., last_checkpoint_image: _Optional[str] = ..., checkpoint_interval_seconds: _Optional[float] = ..., job_statuses: _Optional[_Iterable[_Union[SpotInstanceJobStatus.JobStatus, _Mapping]]] = ..., placements: _Optional[_Iterable[_Union[SpotInstanceJobStatus.Placement, _Mapping]]] = ..., cost: _Optional[_Union[SpotInstanceJobStatus.Cost, _Mapping]] = ..., machines: _Optional[int] = ..., other_fields: _Optional[_Mapping[str, _value_pb2.Value]] = ...) -> None: ...
+    def __init__(self, conditions: _Optional[_Iterable[_Union[SpotInstanceJobStatus.Condition, _Mapping]]] = ..., phase: _Optional[str] = ..., message: _Optional[str] = ..., observed_generation: _Optional[int] = ..., active_replicas: _Optional[int] = ..., selector: _Optional[str] = ..., start_time: _Optional[str] = ..., completion_time: _Optional[str] = ..., last_checkpoint_time: _Optional[str] = ..., last_checkpoint_image: _Optional[str] = ..., checkpoint_interval_seconds: _Optional[float] = ..., job_statuses: _Optional[_Iterable[_Union[SpotInstanceJobStatus.JobStatus, _Mapping]]] = ..., placements: _Optional[_Iterable[_Union[SpotInstanceJobStatus.Placement, _Mapping]]] = ..., cost: _Optional[_Union[SpotInstanceJobStatus.Cost, _Mapping]] = ..., machines: _Optional[int] = ..., attempt: _Optional[int] = ..., failures: _Optional[int] = ..., checkpoint_request: _Optional[_Union[SpotInstanceJobStatus.CheckpointRequest, _Mapping]] = ..., progress: _Optional[_Union[SpotInstanceJobStatus.Progress, _Mapping]] = ..., other_fields: _Optional[_Mapping[str, _value_pb2.Value]] = ...) -> None: ...
 
 class CreateSpotInstanceJobRequest(_message.Message):
     __slots__ = ("namespace", "object", "idempotency_key", "dry_run")
