@@ -27,6 +27,7 @@ __all__ = [
     "BACKUP_FINALIZER",
     "BACKUP_JOB_LABEL",
     "CHECKPOINTBACKUPS",
+    "CLOUD_LABEL",
     "CREDENTIALS_KEY",
     "GROUP",
     "INSTANCE_LABEL",
@@ -63,6 +64,8 @@ BACKUP_JOB_LABEL: Final = "training.dcnlab.com/job"
 """On backups: the batch/v1 Job."""
 INSTANCE_LABEL: Final = "training.dcnlab.com/provisioned-instance"
 """On nodes of ours, and on them a taint (NoSchedule) too: which machine they are."""
+CLOUD_LABEL: Final = "training.dcnlab.com/cloud"
+"""On nodes of ours: whose machine they are (gcp, aws, azure or local)."""
 PREEMPTION_TAINT: Final = "training.dcnlab.com/preemption"
 """On nodes that their cloud will take (NoSchedule): the deadline, in seconds since the epoch."""
 PREEMPTION_CONDITION: Final = "SpotPreemption"

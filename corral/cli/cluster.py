@@ -16,6 +16,7 @@ import typer
 
 from corral.cli.broker import addition as broker_part
 from corral.cli.broker import addresses, local_broker
+from corral.cli.machines import local_vms
 from corral.cli.output import complain, fail
 from corral.cli.registry import addition as registry_part
 from corral.cli.registry import local_registry, split_map
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
     from corral.cluster.up.cluster import Addition, Facts
     from corral.cluster.up.folder import DataFolder
     from corral.cluster.up.supervisor import Ready
+    from corral.controllers.spot.machines_settings import LocalVms
 
 DEFAULT_DIR = Path("~/.corral")
 _OPERATOR_MODULES = (
@@ -141,6 +143,7 @@ def up(
         else None
     )
     registries = registries_of(own_registry, others)
+    vms = local_vms(folder, registries[1], images=images, isolation=isolation, max_pods=max_pods)
     settings = Settings(
         folder=folder,
         host=host,
@@ -153,7 +156,7 @@ def up(
         token_file=token_file,
         registries=registries[1],
         additions=[
-            *([_operator(addresses(own_broker, kafka), registries)] if operator else ()),
+            *([_operator(addresses(own_broker, kafka), registries, vms)] if operator else ()),
             *([_gateway(host, gateway_port, port, registries[1])] if gateway else ()),
             *([broker_part(own_broker)] if own_broker else ()),
             *([registry_part(own_registry)] if own_registry else ()),
@@ -169,7 +172,9 @@ def up(
 
 
 def _operator(
-    kafka: tuple[str, str], registries: tuple[str, dict[str, str], dict[str, str]]
+    kafka: tuple[str, str],
+    registries: tuple[str, dict[str, str], dict[str, str]],
+    vms: LocalVms,
 ) -> Addition:
     """The operator as a part of a cluster; ``kafka``: for itself, and for pods."""
     from corral.cluster.up.cluster import Addition
@@ -179,7 +184,13 @@ def _operator(
 
         own = folder.credentials("operator")
         await run_part(
-            folder.kubeconfig, own, folder.checkpoints, ready, kafka=kafka, registries=registries
+            folder.kubeconfig,
+            own,
+            folder.checkpoints,
+            ready,
+            kafka=kafka,
+            registries=registries,
+            vms=vms,
         )
 
     return Addition("operator", "corral:operator", run, _OPERATOR_MODULES)
@@ -348,6 +359,9 @@ def node(
     client_ca: Annotated[
         Path | None, typer.Option(help="CA of the API server's client certificate.")
     ] = None,
+    marks: Annotated[
+        Path | None, typer.Option(help="File with labels and taints of the Node (JSON or YAML).")
+    ] = None,
     keep_pods: Annotated[
         bool, typer.Option("--keep-pods", help="Leave pods running when the agent stops.")
     ] = False,
@@ -358,6 +372,7 @@ def node(
     from corral.cluster.node.images import ImageMap
     from corral.cluster.up import parts
 
+    marked = (_load(marks, "marks") if marks else None) or {}
     config = AgentConfig(
         name=name or socket.gethostname().lower(),
         data_dir=data_dir.expanduser().absolute(),
@@ -369,6 +384,11 @@ def node(
         max_pods=max_pods,
         registries=_elsewhere(registry_map or []),
         client_ca_file=client_ca,
+        labels=marked.get("labels") or {},
+        taints=marked.get("taints") or (),
+        # a machine of a cloud tells its agent so
+        cloud=os.environ.get("CORRAL_CLOUD", ""),
+        metadata=os.environ.get("CORRAL_METADATA", ""),
     )
     _run(
         parts.node(kubeconfig, config, _said(f"node {config.name}"), keep_pods=keep_pods),

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from corral.cli.machines import machine_settings
 from corral.cli.output import Format, complain, fail, show_documents
 
 if TYPE_CHECKING:
@@ -118,6 +119,22 @@ def operator(
     local_root: Annotated[
         Path | None, typer.Option(help="Where checkpoints of storage.local lie on this machine.")
     ] = None,
+    local_vms: Annotated[
+        Path | None,
+        typer.Option(help="Folder of machines that are processes of this one (spec.local)."),
+    ] = None,
+    local_vm_authority: Annotated[
+        Path | None,
+        typer.Option(help="Folder with ca.crt and ca.key, by which the API server knows nodes."),
+    ] = None,
+    local_vm_option: Annotated[
+        list[str] | None,
+        typer.Option(help="A word more for their `corral node`, such as --isolation=plain."),
+    ] = None,
+    cloud_option: Annotated[
+        list[str] | None,
+        typer.Option(help="CLOUD.NAME=VALUE: an option of a cloud, such as aws.endpoint=URL."),
+    ] = None,
     listen: Annotated[str, typer.Option(help="Address to listen on.")] = "0.0.0.0",
     log_format: Annotated[LogFormat, typer.Option(help="How to log.")] = LogFormat.json,
     verbose: Annotated[bool, typer.Option("--verbose", "-v", help="Log more.")] = False,
@@ -158,6 +175,7 @@ def operator(
         courier_image=courier_image,
         kafka=kafka,
         pod_kafka=pod_kafka,
+        machines=machine_settings(local_vms, local_vm_authority, local_vm_option, cloud_option),
         cert_dir=cert_dir,
         local_root=local_root.absolute() if local_root else None,
     )

@@ -152,6 +152,7 @@ def _register_spot(manager: Manager, surroundings: Surroundings) -> None:
         local_root=settings.local_root,
         workers=settings.workers,
         resync=settings.resync,
+        machines=settings.machines,
     )
     running.register(manager, spot)
 

@@ -18,6 +18,8 @@ from typing import Any, Final
 import orjson
 
 from corral.api import all_kinds
+from corral.controllers.spot.local_vms import end_all
+from corral.controllers.spot.machines_settings import LocalVms, MachineSettings
 from corral.kube.client import KubeClient
 from corral.kube.errors import AlreadyExists, NotFound
 from corral.kube.kubeconfig import load_kubeconfig
@@ -41,7 +43,9 @@ _DONE: Final = "corral.dev/set-up"
 """On the namespace: the digest of all objects that were set up."""
 
 
-def _settings(local_root: Path, kafka: tuple[str, str], registries: Where) -> ProcessSettings:
+def _settings(
+    local_root: Path, kafka: tuple[str, str], registries: Where, vms: LocalVms | None
+) -> ProcessSettings:
     """One replica, which need not wait for a lease; ports are taken as they are free."""
     return ProcessSettings(
         leader_elect=False,
@@ -60,6 +64,7 @@ def _settings(local_root: Path, kafka: tuple[str, str], registries: Where) -> Pr
         registry=registries[0],
         registry_map=_pairs(registries[1]),
         pod_registry_map=_pairs(registries[2]),
+        machines=MachineSettings(local=vms),
     )
 
 
@@ -116,17 +121,19 @@ async def run_part(
     *,
     kafka: tuple[str, str] = ("", ""),
     registries: Where = ("", {}, {}),
+    vms: LocalVms | None = None,
 ) -> None:
     """Serve until SIGTERM; ``administrator`` and ``own`` are kubeconfigs.
 
     ``kafka`` has the bootstrap servers, as reached from here and from pods; ``registries`` where
-    models are kept, and where registries are reached from here and from pods.
+    models are kept, and where registries are reached from here and from pods; ``vms`` how
+    machines of spot jobs are made, which are ended with the cluster.
     """
     config = load_kubeconfig([administrator]).resolve()
     async with KubeClient(config, on_warning=logger.debug) as client:
         await set_up(client)
     async with operator_client(load_kubeconfig([own]).resolve()) as client:
-        settings = _settings(local_root, kafka, registries)
+        settings = _settings(local_root, kafka, registries, vms)
         process = OperatorProcess(client, settings, on_ready=lambda: ready(facts()))
 
         def facts() -> dict[str, Any]:
@@ -134,3 +141,5 @@ async def run_part(
             return {"health": operator.health_port if operator else 0}
 
         await process.run()
+    if vms is not None:
+        await end_all(vms)

@@ -1,9 +1,9 @@
 """Everything an installation consists of, as plain objects in the order in which they are applied.
 
 Definitions, a namespace that takes restricted pods only, the operator's rights (`rbac`), roles for
-people (`user_roles`), two replicas behind Services, a disruption budget, and webhook configurations
-whose certificate authority the operator fills in. The configurations come last: until the operator
-serves, nothing waits for it.
+people (`user_roles`), two replicas behind Services, a disruption budget, what tells of spot
+machines that will be taken (`notices`), and webhook configurations whose certificate authority the
+operator fills in. The configurations come last: until the operator serves, nothing waits for it.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from corral.kube.types import Obj
 from corral.operator import rbac
 from corral.operator.endpoint import PORT_NAME
 from corral.operator.families import FAMILIES
+from corral.operator.notices import notice_objects
 from corral.operator.process import all_hooks
 from corral.operator.settings import (
     NAMESPACE,
@@ -77,6 +78,7 @@ def install_objects(settings: InstallSettings | None = None) -> list[Obj]:
         _service(METRICS_SERVICE, namespace, "metrics", 8081, "health"),
         _budget(namespace),
         _deployment(chosen),
+        *notice_objects(namespace, chosen.image),
         *webhook_configurations(
             all_hooks(),
             by_service(WEBHOOKS_SERVICE, namespace),

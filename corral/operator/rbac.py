@@ -179,7 +179,16 @@ _SPOT_JOB_RULES: Final = (
     Rule("", ("configmaps",), ("get", "create", "patch", "delete")),
 )
 """Copies of jobs, placement, and what was learnt about machines."""
-SPOT_RULES: Final = (*_SPOT_JOB_RULES,)
+_SPOT_MACHINE_RULES: Final = (
+    Rule(_SPOT, ("spotinstancevms",), (*_WATCHED, "patch")),
+    Rule(_SPOT, ("spotinstancevms/status",), ("patch",)),
+    Rule(_SPOT, ("spotinstancejobs",), _WATCHED),
+    # machines of ours: their marks, and their end
+    Rule("", ("nodes",), (*_WATCHED, "patch", "delete")),
+    Rule("", ("secrets", "configmaps", "namespaces"), ("get",)),
+)
+"""Machines, the nodes that they are, and what clouds want to see."""
+SPOT_RULES: Final = (*_SPOT_JOB_RULES, *_SPOT_MACHINE_RULES)
 
 AGENT_RULES: Final = (
     # Launchers are given the right to start commands, and nobody can give what he has not.

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Final
 from urllib.parse import urlsplit
 
+from corral.controllers.spot.machines_settings import MachineSettings
 from corral.runtime.election import ElectionSettings
 
 __all__ = [
@@ -98,6 +99,9 @@ class ProcessSettings:
     there is none."""
     pod_kafka: str = ""
     """The same from within pods; empty: as from here."""
+
+    machines: MachineSettings = field(default_factory=MachineSettings)
+    """Of spot jobs: how they are made."""
 
     cert_dir: Path | None = None
     """A folder with tls.crt, tls.key and ca.crt; None: an authority of our own in a Secret."""

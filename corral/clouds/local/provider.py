@@ -81,6 +81,10 @@ class LocalProvider:
     async def list(self, owner: str) -> Sequence[Vm]:
         return await self._do("list", "", lambda: self._list(owner))
 
+    async def every(self) -> Sequence[Vm]:
+        """All VMs on the folder, whoever owns them."""
+        return await asyncio.to_thread(self._seen)
+
     async def preempt(self, ref: VmRef, *, notice_s: float | None = None) -> None:
         """Give notice: at the deadline the VM is taken. Without it, at once. Raises BadRequest."""
         wait = self._settings.notice_s if notice_s is None else notice_s

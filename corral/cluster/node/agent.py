@@ -206,6 +206,14 @@ class Agent:
         self._ready = True
         await self._table.open(mine.store)
         self._run(self._registration.keep_alive(), "heartbeat")
+        if self.config.cloud:
+            self._run(self._relay(), "notices")
+
+    async def _relay(self) -> None:
+        from corral.cluster.node.notices import relay
+
+        config = self.config
+        await relay(self._client, config.name, cloud=config.cloud, endpoint=config.metadata)
 
     async def _wait_ready(self) -> None:
         async with asyncio.TaskGroup() as group:

@@ -46,6 +46,10 @@ class AgentConfig:
     max_log_files: int = 5
     serve: bool = True
     """Whether the agent's HTTPS server runs (logs, exec, port-forward, metrics)."""
+    cloud: str = ""
+    """Whose machine this is: its announcements are written onto the Node; empty: nobody's."""
+    metadata: str = ""
+    """Where the machine's metadata is, if not where its cloud always has it."""
     heartbeat: float = 10.0
     """Between renewals of the node's Lease."""
     status_period: float = 300.0

@@ -15,5 +15,7 @@ __all__ = ["register"]
 def register(manager: Manager, settings: SpotSettings) -> None:
     """Add them; each knows the others by what they write to their objects alone."""
     from corral.controllers.spot.jobs import register as jobs
+    from corral.controllers.spot.machines import register as machines
 
     jobs(manager, settings)
+    machines(manager, settings.machines)

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
+
+from corral.controllers.spot.machines_settings import MachineSettings
 
 __all__ = ["SpotSettings"]
 
@@ -18,6 +20,7 @@ class SpotSettings:
     """The certificate authority of the report endpoint, in PEM."""
     local_root: Path | None = None
     """Where checkpoints of ``checkpointStorage.type: local`` lie; for clusters on this machine."""
+    machines: MachineSettings = field(default_factory=MachineSettings)
     workers: int = 10
     """Objects of each kind that are worked on at the same time."""
     resync: float = 300.0

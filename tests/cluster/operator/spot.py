@@ -6,6 +6,10 @@ from corral.api.spot import GROUP
 from tests.cluster.operator.rights import Right
 
 UNSEEN = {
+    **{
+        Right("", "nodes", verb): "of machines: tests/cluster/spot_machines"
+        for verb in ("patch", "delete")
+    },
     Right(GROUP, "spotinstancejobs/finalizers", "update"): (
         "asked for by the admission plugin that guards blockOwnerDeletion"
     ),
@@ -14,6 +18,8 @@ UNSEEN = {
         for resource, verb in (
             ("spotinstancejobs", "patch"),
             ("spotinstancejobs/status", "patch"),
+            ("spotinstancevms", "patch"),
+            ("spotinstancevms/status", "patch"),
             ("spotinstancevms", "list"),
             ("spotinstancevms", "watch"),
         )

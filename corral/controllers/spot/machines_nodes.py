@@ -1,0 +1,85 @@
+"""The Nodes that machines become: what is marked on them, and their end."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from typing import Any
+
+from corral.api.spot import CLOUD_LABEL, INSTANCE_LABEL, PREEMPTION_TAINT
+from corral.controllers.podstates import moment
+from corral.kube.client import KubeClient
+from corral.kube.errors import Conflict, NotFound
+from corral.kube.resources import NODES
+from corral.kube.types import Obj
+from corral.runtime.informer import Informer
+from corral.runtime.keys import uid_of, version_of
+
+__all__ = ["MachineNodes", "marked", "marks_of"]
+
+
+def marks_of(instance: str, cloud: str) -> dict[str, Any]:
+    """What tells a machine's node from others, and keeps pods off that do not ask for it."""
+    taint = {"key": INSTANCE_LABEL, "value": instance, "effect": "NoSchedule"}
+    return {"labels": {INSTANCE_LABEL: instance, CLOUD_LABEL: cloud}, "taints": [taint]}
+
+
+def marked(node: Obj, entry: Obj) -> Obj | None:
+    """What a machine's node lacks, as a patch; None: nothing.
+
+    Nodes may not write taints themselves: they could draw pods to them.
+    """
+    metadata, spec = node["metadata"], node.get("spec") or {}
+    ours = marks_of(entry["name"], entry.get("cloud") or "")
+    taints = list(spec.get("taints") or ())
+    wanted = list(ours["taints"])
+    deadline = moment(entry.get("preemptionDeadline"))
+    if deadline is not None:
+        wanted.append({"key": PREEMPTION_TAINT, "value": f"{deadline:.0f}", "effect": "NoSchedule"})
+    have = {taint.get("key"): taint.get("value") for taint in taints}
+    missing = [taint for taint in wanted if have.get(taint["key"]) != taint["value"]]
+    patch: Obj = {}
+    if missing:
+        keys = {taint["key"] for taint in missing}
+        left = [taint for taint in taints if taint.get("key") not in keys]
+        patch["spec"] = {"taints": [*left, *missing]}
+    labels = metadata.get("labels") or {}
+    if any(labels.get(key) != value for key, value in ours["labels"].items()):
+        patch["metadata"] = {"labels": ours["labels"]}
+    return patch or None
+
+
+class MachineNodes:
+    """Nodes of our machines."""
+
+    def __init__(self, client: KubeClient, nodes: Informer, *, field_manager: str) -> None:
+        self._client = client
+        self._nodes = nodes
+        self._field_manager = field_manager
+
+    def get(self, name: str) -> Obj | None:
+        return self._nodes.store.get(name)
+
+    async def mark(self, entry: Obj) -> None:
+        """Write what the machine's node lacks; a node that has changed meanwhile comes again."""
+        node = self.get(entry["name"])
+        patch = marked(node, entry) if node is not None else None
+        if node is None or patch is None:
+            return
+        metadata = {**patch.get("metadata", {}), "resourceVersion": version_of(node)}
+        with suppress(Conflict, NotFound):
+            await self._client.patch(
+                NODES,
+                entry["name"],
+                patch={**patch, "metadata": metadata},
+                field_manager=self._field_manager,
+            )
+
+    async def remove(self, name: str) -> None:
+        """The machine is gone: its node, and with it what ran there. Raises ApiError."""
+        node = self.get(name)
+        if node is None:
+            with suppress(NotFound):  # the cache may be behind a node that has just come
+                await self._client.delete(NODES, name)
+            return
+        with suppress(NotFound, Conflict):
+            await self._client.delete(NODES, name, uid=uid_of(node))
