@@ -88,6 +88,8 @@ class CheckpointBackupSpec(Model):
 
     engine: Engine | None = None
     """Who saves; the kubelet if absent."""
+    directory: Annotated[str, StringConstraints(pattern="^/", max_length=4096)] | None = None
+    """What the Directory engine packs; if absent, what the spot job of the pod says."""
     timeout_seconds: Annotated[Int32, Field(ge=1)] = 600
     """A backup that takes longer has failed."""
 

@@ -35,7 +35,7 @@ class CheckpointBackup(_message.Message):
     def __init__(self, api_version: _Optional[str] = ..., kind: _Optional[str] = ..., metadata: _Optional[_Union[_core_pb2.ObjectMeta, _Mapping]] = ..., spec: _Optional[_Union[CheckpointBackupSpec, _Mapping]] = ..., status: _Optional[_Union[CheckpointBackupStatus, _Mapping]] = ..., other_fields: _Optional[_Mapping[str, _value_pb2.Value]] = ...) -> None: ...
 
 class CheckpointBackupSpec(_message.Message):
-    __slots__ = ("pod_name", "node_name", "image_repo", "immediate", "image_repo_credentials", "schedule", "stop_pod", "pod_ref", "resource_ref", "registry", "containers", "engine", "timeout_seconds", "other_fields")
+    __slots__ = ("pod_name", "node_name", "image_repo", "immediate", "image_repo_credentials", "schedule", "stop_pod", "pod_ref", "resource_ref", "registry", "containers", "engine", "directory", "timeout_seconds", "other_fields")
     class ImageRepoCredentials(_message.Message):
         __slots__ = ("name", "namespace", "other_fields")
         class OtherFieldsEntry(_message.Message):
@@ -157,6 +157,7 @@ class CheckpointBackupSpec(_message.Message):
     REGISTRY_FIELD_NUMBER: _ClassVar[int]
     CONTAINERS_FIELD_NUMBER: _ClassVar[int]
     ENGINE_FIELD_NUMBER: _ClassVar[int]
+    DIRECTORY_FIELD_NUMBER: _ClassVar[int]
     TIMEOUT_SECONDS_FIELD_NUMBER: _ClassVar[int]
     OTHER_FIELDS_FIELD_NUMBER: _ClassVar[int]
     pod_name: str
@@ -171,9 +172,10 @@ class CheckpointBackupSpec(_message.Message):
     registry: CheckpointBackupSpec.Registry
     containers: _containers.RepeatedCompositeFieldContainer[CheckpointBackupSpec.Container]
     engine: str
+    directory: str
     timeout_seconds: int
     other_fields: _containers.MessageMap[str, _value_pb2.Value]
-    def __init__(self, pod_name: _Optional[str] = ..., node_name: _Optional[str] = ..., image_repo: _Optional[str] = ..., immediate: _Optional[bool] = ..., image_repo_credentials: _Optional[_Union[CheckpointBackupSpec.ImageRepoCredentials, _Mapping]] = ..., schedule: _Optional[str] = ..., stop_pod: _Optional[bool] = ..., pod_ref: _Optional[_Union[CheckpointBackupSpec.PodRef, _Mapping]] = ..., resource_ref: _Optional[_Union[CheckpointBackupSpec.ResourceRef, _Mapping]] = ..., registry: _Optional[_Union[CheckpointBackupSpec.Registry, _Mapping]] = ..., containers: _Optional[_Iterable[_Union[CheckpointBackupSpec.Container, _Mapping]]] = ..., engine: _Optional[str] = ..., timeout_seconds: _Optional[int] = ..., other_fields: _Optional[_Mapping[str, _value_pb2.Value]] = ...) -> None: ...
+    def __init__(self, pod_name: _Optional[str] = ..., node_name: _Optional[str] = ..., image_repo: _Optional[str] = ..., immediate: _Optional[bool] = ..., image_repo_credentials: _Optional[_Union[CheckpointBackupSpec.ImageRepoCredentials, _Mapping]] = ..., schedule: _Optional[str] = ..., stop_pod: _Optional[bool] = ..., pod_ref: _Optional[_Union[CheckpointBackupSpec.PodRef, _Mapping]] = ..., resource_ref: _Optional[_Union[CheckpointBackupSpec.ResourceRef, _Mapping]] = ..., registry: _Optional[_Union[CheckpointBackupSpec.Registry, _Mapping]] = ..., containers: _Optional[_Iterable[_Union[CheckpointBackupSpec.Container, _Mapping]]] = ..., engine: _Optional[str] = ..., directory: _Optional[str] = ..., timeout_seconds: _Optional[int] = ..., other_fields: _Optional[_Mapping[str, _value_pb2.Value]] = ...) -> None: ...
 
 class CheckpointBackupStatus(_message.Message):
     __slots__ = ("conditions", "phase", "message", "observed_generation", "start_time", "last_checkpoint_time", "completion_time", "checkpoint_image", "built_images", "checkpoint_files", "other_fields")
