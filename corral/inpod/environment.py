@@ -43,6 +43,11 @@ class Environment(NamedTuple):
     checkpoint_dir: str = ""
     remote: bool = False
     """Whether `checkpoint_dir` is only for staging, and the operator hands out places to put."""
+    peers: str = ""
+    """The folder with the checkpoints of all copies of the job, one folder each; `checkpoint_dir`
+    is one of them. A start takes the newest of any copy. Empty: there are no copies."""
+    keep: int = 0
+    """How many checkpoints stay on a volume; 0: the operator says which go."""
     interval: float = INTERVAL
     restore_from: str = "latest"
     grace: float = GRACE
@@ -74,6 +79,8 @@ def read(env: Mapping[str, str] | None = None) -> Environment:
         ca=env.get("CORRAL_REPORT_CA", ""),
         checkpoint_dir=env.get("CORRAL_CHECKPOINT_DIR", ""),
         remote=env.get("CORRAL_CHECKPOINT_STORE", "volume") == "remote",
+        peers=env.get("CORRAL_CHECKPOINT_PEERS", ""),
+        keep=_count(env, "CORRAL_CHECKPOINT_KEEP", 0),
         interval=_seconds(env, "CORRAL_CHECKPOINT_INTERVAL", INTERVAL),
         restore_from=env.get("CORRAL_RESTORE_FROM", "") or "latest",
         grace=_seconds(env, "CORRAL_GRACE_SECONDS", GRACE),

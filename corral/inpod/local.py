@@ -13,7 +13,7 @@ import shutil
 import time
 from typing import TYPE_CHECKING, Any
 
-from . import disk, names
+from . import copies, disk, names
 from .errors import Finding, InvalidManifest
 from .manifest import Manifest
 
@@ -56,6 +56,8 @@ class LocalTarget:
         )
         if manifest is not None:
             self._tell(manifest, duration=time.time() - saved.began, request=saved.request)
+        if self._environment.is_writer:
+            copies.retain(self._environment, self._volume, now=time.time())
 
     def announce_all(self) -> None:
         """Tells of all checkpoints of this job: the operator may have missed some."""

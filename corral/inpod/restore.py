@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 from urllib.parse import unquote, urlsplit
 
-from . import disk, manifest, names, parallel
+from . import copies, disk, manifest, names, parallel
 from .errors import Damaged, Finding, Refused, RestoreError, Unavailable
 from .remote import Candidate, Expired
 from .volume import Volume
@@ -98,6 +98,8 @@ class Restorer:
         root, identifier = self._place(source)
         if root is None:
             return self._from_operator(source)
+        if self._environment.peers and source.lower() == "latest":
+            return self._from_copies()
         found = self._from_volume(Volume(root), identifier)
         if found is None and source.lower() != "latest":
             details = "; ".join(f"{item.checkpoint}: {item.message}" for item in self.rejected)
@@ -119,6 +121,22 @@ class Restorer:
             return root, identifier
         # The operator may know the volume under another path than this pod does.
         return own, identifier or last
+
+    def _from_copies(self) -> Restored | None:
+        """The newest one of any copy of the job: they do the same work, so the step decides."""
+        for _ in range(_ROUNDS):
+            going = False
+            try:
+                for volume, found in copies.newest_first(self._environment, self._reject):
+                    restored = self._tried(volume, found)
+                    if restored is not None:
+                        return restored
+                    going = going or volume.is_going(found.id)
+            except OSError as error:
+                raise RestoreError(f"{self._environment.peers} cannot be read: {error}") from error
+            if not going:
+                return None  # else a copy has written newer ones than those we looked for
+        raise RestoreError("the checkpoints of the other copies go faster than they can be read")
 
     def _from_volume(self, volume: Volume, identifier: str | None) -> Restored | None:
         try:
@@ -147,9 +165,7 @@ class Restorer:
         try:
             _twice(lambda: volume.verify(found))
         except Damaged as damage:
-            place = volume.folder(found.id)
-            deleting = os.path.lexists(os.path.join(place, names.DELETED))
-            if deleting or not os.path.isdir(place):
+            if volume.is_going(found.id):
                 return None  # retention took it meanwhile: no damage
             volume.quarantine(damage.finding)
             self._reject(damage.finding)

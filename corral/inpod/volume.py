@@ -175,6 +175,11 @@ class Volume:
         if self.latest() == identifier:
             _unlink(self.folder(names.LATEST))
 
+    def is_going(self, identifier: str) -> bool:
+        """Whether a checkpoint is gone, or its deletion has begun."""
+        folder = self.folder(identifier)
+        return not os.path.isdir(folder) or os.path.lexists(os.path.join(folder, names.DELETED))
+
     def latest(self) -> str | None:
         """The checkpoint that was published last, as far as the hint knows."""
         try:
