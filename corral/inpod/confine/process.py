@@ -21,9 +21,10 @@ from typing import IO, Final
 from corral.inpod.confine.errors import ConfineError
 from corral.inpod.confine.rules import Limits, confine
 
-__all__ = ["Ended", "run"]
+__all__ = ["UNCONFINED", "Ended", "command", "end_session", "environment", "run"]
 
-_UNCONFINED: Final = 113
+UNCONFINED: Final = 113
+"""What it ends with where this machine cannot keep it in."""
 _MAIN: Final = "from corral.inpod.confine.process import main; main()"
 _KEPT: Final = 64 * 1024
 """Bytes of what it prints that are kept: the last ones."""
@@ -72,28 +73,42 @@ def run(
     """
     limits = limits or Limits()
     with tempfile.TemporaryDirectory(prefix="corral-confined-") as home:
-        places = [*map(str, writable), home]
-        words = [
-            sys.executable, "-I", "-B", "-c", _MAIN, function,
-            str(limits.seconds), str(limits.memory), str(limits.file), str(limits.tasks),
-            os.pathsep.join(sys.path), os.pathsep.join(map(str, readable)), os.pathsep.join(places),
-            *arguments,
-        ]  # fmt: skip
-        environment = {"HOME": home, "TMPDIR": home, "PATH": "", "LC_ALL": "C.UTF-8"}
-        environment |= dict.fromkeys(_THREADS, str(threads))
-        ended = _watched(words, environment, home, limits.seconds)
-    if ended.code == _UNCONFINED:
+        words = command(function, arguments, readable, [*writable, Path(home)], limits)
+        ended = _watched(words, environment(home, threads), home, limits.seconds)
+    if ended.code == UNCONFINED:
         raise ConfineError(ended.why)
     return ended
 
 
-def _watched(words: list[str], environment: dict[str, str], home: str, seconds: int) -> Ended:
+def command(
+    function: str,
+    arguments: Sequence[str],
+    readable: Sequence[Path],
+    writable: Sequence[Path],
+    limits: Limits,
+) -> list[str]:
+    """What starts the process."""
+    return [
+        sys.executable, "-I", "-B", "-c", _MAIN, function,
+        str(limits.seconds), str(limits.memory), str(limits.file), str(limits.tasks),
+        os.pathsep.join(sys.path), os.pathsep.join(map(str, readable)),
+        os.pathsep.join(map(str, writable)), *arguments,
+    ]  # fmt: skip
+
+
+def environment(home: str, threads: int) -> dict[str, str]:
+    """All that the process has of one."""
+    out = {"HOME": home, "TMPDIR": home, "PATH": "", "LC_ALL": "C.UTF-8"}
+    return out | dict.fromkeys(_THREADS, str(threads))
+
+
+def _watched(words: list[str], variables: dict[str, str], home: str, seconds: int) -> Ended:
     process = subprocess.Popen(
         words,
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
-        env=environment,
+        env=variables,
         cwd=home,
         start_new_session=True,
     )
@@ -102,7 +117,7 @@ def _watched(words: list[str], environment: dict[str, str], home: str, seconds: 
         output, late = _read(process.stdout, time.monotonic() + seconds)
     finally:
         # it may have children, which hold the pipe open: the whole session goes
-        _end(process.pid)
+        end_session(process.pid)
         process.stdout.close()
         process.wait()
     code = -signal.SIGKILL if late else process.returncode
@@ -123,7 +138,8 @@ def _read(pipe: IO[bytes], until: float) -> tuple[bytes, bool]:
     return kept, True
 
 
-def _end(group: int) -> None:
+def end_session(group: int) -> None:
+    """A process with all of its children."""
     try:
         os.killpg(group, signal.SIGKILL)
     except ProcessLookupError:
@@ -142,7 +158,7 @@ def main() -> None:
     except (ConfineError, OSError, ValueError) as err:
         sys.stdout.write(f"{err}\n")
         sys.stdout.flush()
-        sys.exit(_UNCONFINED)
+        sys.exit(UNCONFINED)
     from importlib import import_module
 
     sys.exit(getattr(import_module(module), function)(arguments))
