@@ -173,10 +173,12 @@ _SPOT_JOB_RULES: Final = (
     Rule(_SPOT, ("spotinstancejobs/status",), ("patch",)),
     Rule(_SPOT, ("spotinstancejobs/finalizers",), ("update",)),
     Rule(_SPOT, ("spotinstancevms",), _WATCHED),
+    Rule("migration.dcnlab.com", ("checkpointbackups",), _WATCHED),
     Rule("batch", ("jobs",), (*_WATCHED, "create", "delete")),
-    Rule("", ("pods",), (*_WATCHED, "delete")),
+    # a note on a pod asks its program for a checkpoint
+    Rule("", ("pods",), (*_WATCHED, "patch", "delete")),
     Rule("", ("nodes",), _WATCHED),
-    Rule("", ("configmaps",), ("get", "create", "patch", "delete")),
+    Rule("", ("configmaps",), ("get", "create", "patch")),
 )
 """Copies of jobs, placement, and what was learnt about machines."""
 _SPOT_MACHINE_RULES: Final = (

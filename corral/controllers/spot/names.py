@@ -12,8 +12,12 @@ from typing import Final
 
 from corral.kube.types import Obj
 
-__all__ = ["copy_name", "memory_name", "vm_name"]
+__all__ = ["ATTEMPT_LABEL", "MEMORY", "backup_name", "copy_name", "vm_name"]
 
+ATTEMPT_LABEL: Final = "training.dcnlab.com/job-attempt"
+"""On Jobs and their pods: which start."""
+MEMORY: Final = "corral-spot-memory"
+"""The ConfigMap of a namespace with what its jobs have learnt about machines."""
 _LONGEST: Final = 63
 """Of a label's value, and of a machine's name on GCP."""
 
@@ -30,18 +34,18 @@ def copy_name(job: Obj, replica: int, attempt: int) -> str:
     return _short(job["metadata"]["name"], f"-replica-{replica}-{attempt}")
 
 
-def memory_name(job: Obj) -> str:
-    """The ConfigMap with what was learnt about machines."""
-    return _short(job["metadata"]["name"], "-spot-memory")
+def backup_name(job: Obj, number: int) -> str:
+    """A CheckpointBackup of one of its copies."""
+    return _short(job["metadata"]["name"], f"-backup-{number}")
 
 
 def _short(name: str, suffix: str) -> str:
     """As long as a label's value at most; what is cut off is told by a digest."""
-    name = re.sub(r"[^a-z0-9-]", "-", name.lower())
-    if not name[:1].isalpha():
-        name = f"s{name}"  # machines' names begin with a letter
+    plain = re.sub(r"[^a-z0-9-]", "-", name.lower())
+    if not plain[:1].isalpha():
+        plain = f"s{plain}"  # machines' names begin with a letter
     room = _LONGEST - len(suffix)
-    if len(name) > room:
+    if len(plain) > room or plain != name:
         mark = hashlib.sha256(name.encode()).hexdigest()[:6]
-        name = f"{name[: room - 7]}-{mark}"
-    return f"{name}{suffix}"
+        plain = f"{plain[: room - 7].rstrip('-')}-{mark}"
+    return f"{plain}{suffix}"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -21,6 +22,16 @@ class SpotSettings:
     local_root: Path | None = None
     """Where checkpoints of ``checkpointStorage.type: local`` lie; for clusters on this machine."""
     machines: MachineSettings = field(default_factory=MachineSettings)
+    courier_image: str = "corral/courier"
+    """What fetches images of checkpoints: has Python and this package."""
+    registries: Mapping[str, str] = field(default_factory=dict)
+    """Name → URL of registries, as pods reach them."""
+    registry_map: tuple[str, ...] = ()
+    """``NAME=URL`` of registries, as they are reached from here."""
+    registry_token: Callable[[], str] | None = field(default=None, repr=False)
+    """Who the operator is to the cluster's own registry."""
+    kubelet_ca: str | None = None
+    """A file with the authorities of kubelets' certificates; None: those of the API server."""
     workers: int = 10
     """Objects of each kind that are worked on at the same time."""
     resync: float = 300.0
@@ -35,5 +46,9 @@ class SpotSettings:
     retry: float = 1.0
     """The first wait before a copy that failed by itself is started again; doubles."""
     retry_cap: float = 300.0
+    notice_margin: float = 1.5
+    """What must be left of a notice beside the checkpoint that is made in it."""
+    cost_period: float = 30.0
+    """How often what a job costs is written though nothing else has changed."""
     boot_s: float = 240.0
     """About how long a machine takes to be a node, where no machine of the job was one yet."""

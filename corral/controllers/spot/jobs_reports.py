@@ -1,0 +1,50 @@
+"""What copies have told about themselves, as the job's status shows it. Pure.
+
+What a copy has saved stays known when it is gone: times and steps in the status only grow.
+"""
+
+from __future__ import annotations
+
+from corral.controllers.podstates import moment
+from corral.controllers.spot import reported
+from corral.controllers.spot.jobs_view import World
+from corral.kube.types import Obj
+from corral.runtime.keys import format_time
+
+__all__ = ["measured_save", "note_reports"]
+
+
+def _pods(world: World) -> list[Obj]:
+    return [pod for some in world.pods.values() for pod in some]
+
+
+def note_reports(status: Obj, world: World) -> None:
+    """Progress of the copy that is ahead, and the newest checkpoint of any, in place."""
+    told: Obj = dict(status.get("progress") or {})
+    for pod in _pods(world):
+        progress = reported.progress(pod)
+        if progress is not None and progress.step is not None:
+            if progress.step >= int(told.get("step") or 0):
+                told["step"] = progress.step
+                told["updatedAt"] = format_time(progress.time)
+                if progress.total:
+                    told["totalSteps"] = progress.total
+        saved = reported.last_checkpoint(pod)
+        if saved is not None:
+            known = moment(status.get("lastCheckpointTime"))
+            if known is None or int(saved.time) > known:
+                status["lastCheckpointTime"] = format_time(saved.time)
+            if told.get("totalSteps"):
+                percent = round(100 * saved.step / told["totalSteps"], 2)
+                told["savedPercent"] = max(percent, float(told.get("savedPercent") or 0.0))
+    if told.get("totalSteps") and told.get("step") is not None:
+        told["percent"] = round(min(100 * told["step"] / told["totalSteps"], 100.0), 2)
+    if told:
+        status["progress"] = told
+
+
+def measured_save(world: World) -> float | None:
+    """How long checkpoints took, at most; None where none was made yet."""
+    found = [reported.last_checkpoint(pod) for pod in _pods(world)]
+    took = [each.seconds for each in found if each is not None and each.seconds is not None]
+    return max(took, default=None)
