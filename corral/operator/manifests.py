@@ -72,6 +72,7 @@ def install_objects(settings: InstallSettings | None = None) -> list[Obj]:
             "automountServiceAccountToken": False,
         },
         *rbac.access_objects(cluster_rules(), subject, namespace=namespace),
+        *rbac.token_access(subject),
         *user_roles(),
         _service(WEBHOOKS_SERVICE, namespace, "https", 443, "webhooks"),
         _service(REPORTS_SERVICE, namespace, PORT_NAME, REPORTS_PORT, "reports"),

@@ -30,6 +30,7 @@ __all__ = [
     "merged",
     "namespace_rules",
     "service_account",
+    "token_access",
     "user",
 ]
 
@@ -258,6 +259,19 @@ def access_objects(
         _binding("ClusterRoleBinding", {"name": NAME}, "ClusterRole", subject),
         _role("Role", {"name": NAME, "namespace": namespace}, own),
         _binding("RoleBinding", {"name": NAME, "namespace": namespace}, "Role", subject),
+    ]
+
+
+def token_access(subject: Obj) -> list[Obj]:
+    """Role and binding for the tokens by which machines of clouds join.
+
+    They are made and taken back; read only by the API server's own authenticator.
+    """
+    metadata: Obj = {"name": f"{NAME}-tokens", "namespace": "kube-system"}
+    rules = (Rule("", ("secrets",), ("create", "delete")),)
+    return [
+        _role("Role", metadata, rules),
+        _binding("RoleBinding", metadata, "Role", subject),
     ]
 
 

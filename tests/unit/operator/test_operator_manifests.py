@@ -9,6 +9,7 @@ import yaml
 from typer.testing import CliRunner
 
 from corral.api import all_crds, all_kinds
+from corral.api.spot import CLOUD_LABEL, INSTANCE_LABEL
 from corral.cli.main import app
 from corral.operator import rbac
 from corral.operator.manifests import (
@@ -47,14 +48,17 @@ def test_everything_is_there() -> None:
         "ServiceAccount",
         "ClusterRole",
         "ClusterRoleBinding",
-        "Role",
-        "RoleBinding",
+        *["Role", "RoleBinding"] * 2,
         *["ClusterRole"] * 3,
         "Service",
         "Service",
         "Service",
         "PodDisruptionBudget",
         "Deployment",
+        "ServiceAccount",
+        "ClusterRole",
+        "ClusterRoleBinding",
+        "DaemonSet",
         "MutatingWebhookConfiguration",
         "ValidatingWebhookConfiguration",
     ]
@@ -63,14 +67,15 @@ def test_everything_is_there() -> None:
 def test_what_differs_is_set_everywhere() -> None:
     objects = install_objects(InstallSettings("elsewhere", image="here/corral:1", replicas=3))
     for obj in objects:
-        assert obj["metadata"].get("namespace", "elsewhere") == "elsewhere"
+        where = "kube-system" if obj["metadata"]["name"].endswith("-tokens") else "elsewhere"
+        assert obj["metadata"].get("namespace", where) == where
     assert found("Namespace", objects=objects)["metadata"]["name"] == "elsewhere"
     deployment = found("Deployment", objects=objects)["spec"]
     assert deployment["replicas"] == 3
     first = deployment["template"]["spec"]["containers"][0]
     assert first["image"] == "here/corral:1"
     assert "--namespace=elsewhere" in first["args"]
-    binding = found("ClusterRoleBinding", objects=objects)
+    binding = found("ClusterRoleBinding", rbac.NAME, objects=objects)
     assert binding["subjects"] == [rbac.service_account("elsewhere")]
     for kind in ("MutatingWebhookConfiguration", "ValidatingWebhookConfiguration"):
         for webhook in found(kind, objects=objects)["webhooks"]:
@@ -90,6 +95,25 @@ def test_replicas_survive_each_other() -> None:
     ]  # fmt: skip
     for selector in selectors:
         assert selector.items() <= labels.items()
+
+
+def test_notices_run_on_spot_machines_and_write_to_nodes_alone() -> None:
+    daemons = found("DaemonSet", objects=install_objects(InstallSettings("here", image="i:1")))
+    pod = daemons["spec"]["template"]["spec"]
+    (only,) = pod["containers"]
+    assert only["image"] == "i:1"
+    said = CliRunner().invoke(app, [*only["command"][1:], "--help"])
+    assert said.exit_code == 0, said.output
+    affinity = pod["affinity"]["nodeAffinity"]["requiredDuringSchedulingIgnoredDuringExecution"]
+    first, *others = (term["matchExpressions"] for term in affinity["nodeSelectorTerms"])
+    assert [each["key"] for each in first] == [INSTANCE_LABEL, CLOUD_LABEL]
+    assert all(len(term) == 1 and term[0]["operator"] == "In" for term in others)
+    rules = found("ClusterRole", daemons["metadata"]["name"])["rules"]
+    assert {resource for rule in rules for resource in rule["resources"]} == {
+        "nodes",
+        "nodes/status",
+    }
+    assert only["securityContext"] == container()["securityContext"]
 
 
 def test_pods_may_do_nothing() -> None:
