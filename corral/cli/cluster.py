@@ -37,6 +37,8 @@ _OPERATOR_MODULES = (
     "corral.controllers.trainingjob.reconciler",
     "corral.controllers.trainingjob.checkpoints",
     "corral.controllers.trainingjob.webhooks",
+    "corral.controllers.spot.jobs",
+    "corral.controllers.spot.machines",
 )
 
 

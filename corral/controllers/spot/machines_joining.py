@@ -13,8 +13,6 @@ from functools import partial
 from pathlib import Path
 from urllib.parse import urlsplit
 
-import yaml
-
 from corral.api.spot import JOIN_SECRET
 from corral.api.spot_vm import SpotInstanceVMSpec
 from corral.clouds.errors import AccountRefused, BadRequest, Transient
@@ -138,6 +136,8 @@ class Joiner:
                 "where machines reach the control plane is not known: give "
                 "spec.kubeadmJoinConfig.controlPlaneEndpoint"
             ) from None
+        import yaml
+
         found = yaml.safe_load((info.get("data") or {}).get("kubeconfig") or "{}")
         clusters = found.get("clusters") or [{}]
         return urlsplit((clusters[0].get("cluster") or {}).get("server") or "").netloc
