@@ -95,6 +95,8 @@ class DatasourceSpec(Model):
     """It goes on: topic is a plain name, and there is no total."""
     deployment: Short = ""
     """Only for this FederatedDeployment; for every one that it fits if empty."""
+    federated_string_id: Annotated[str, StringConstraints(max_length=63)] = ""
+    """Only for the deployment with this federated id; for every one that it fits if empty."""
     client_id: Annotated[str, StringConstraints(max_length=63)] = ""
     """Who the client of this data is; made from the object's name if empty."""
     label_weights: AnyObject | None = None

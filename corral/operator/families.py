@@ -134,6 +134,7 @@ def _register_kafkaml(manager: Manager, surroundings: Surroundings) -> None:
     settings = surroundings.settings
     kafkaml = KafkaMLSettings(
         kafka=settings.kafka_for_pods,
+        own_kafka=settings.kafka,
         registry=settings.registry,
         registry_map=tuple(f"{name}={url}" for name, url in settings.pod_registries.items()),
         resync=settings.resync,

@@ -163,7 +163,10 @@ KAFKAML_RULES: Final = (
     ),
     Rule("batch", ("jobs",), (*_WATCHED, "create", "delete")),
     Rule("apps", ("deployments",), (*_WATCHED, "create", "patch")),
-    Rule("", ("configmaps",), ("create", "patch")),
+    # Announcements become datasources; a Secret has the login of the broker that has them.
+    Rule(_KAFKAML, ("datasources",), ("create", "delete")),
+    Rule("", ("configmaps",), ("get", "create", "patch")),
+    Rule("", ("secrets",), ("get",)),
     Rule("", ("pods",), _WATCHED),
     Rule("", ("pods/log",), ("get",)),
 )

@@ -35,7 +35,7 @@ class Datasource(_message.Message):
     def __init__(self, api_version: _Optional[str] = ..., kind: _Optional[str] = ..., metadata: _Optional[_Union[_core_pb2.ObjectMeta, _Mapping]] = ..., spec: _Optional[_Union[DatasourceSpec, _Mapping]] = ..., status: _Optional[_Union[DatasourceStatus, _Mapping]] = ..., other_fields: _Optional[_Mapping[str, _value_pb2.Value]] = ...) -> None: ...
 
 class DatasourceSpec(_message.Message):
-    __slots__ = ("topic", "unsupervised_topic", "input_format", "input_config", "description", "dataset_restrictions", "validation_rate", "test_rate", "total_msg", "incremental", "deployment", "client_id", "label_weights", "kafka", "other_fields")
+    __slots__ = ("topic", "unsupervised_topic", "input_format", "input_config", "description", "dataset_restrictions", "validation_rate", "test_rate", "total_msg", "incremental", "deployment", "federated_string_id", "client_id", "label_weights", "kafka", "other_fields")
     class Kafka(_message.Message):
         __slots__ = ("bootstrap_servers", "secret_ref", "other_fields")
         class SecretRef(_message.Message):
@@ -84,6 +84,7 @@ class DatasourceSpec(_message.Message):
     TOTAL_MSG_FIELD_NUMBER: _ClassVar[int]
     INCREMENTAL_FIELD_NUMBER: _ClassVar[int]
     DEPLOYMENT_FIELD_NUMBER: _ClassVar[int]
+    FEDERATED_STRING_ID_FIELD_NUMBER: _ClassVar[int]
     CLIENT_ID_FIELD_NUMBER: _ClassVar[int]
     LABEL_WEIGHTS_FIELD_NUMBER: _ClassVar[int]
     KAFKA_FIELD_NUMBER: _ClassVar[int]
@@ -99,11 +100,12 @@ class DatasourceSpec(_message.Message):
     total_msg: int
     incremental: bool
     deployment: str
+    federated_string_id: str
     client_id: str
     label_weights: _value_pb2.Value
     kafka: DatasourceSpec.Kafka
     other_fields: _containers.MessageMap[str, _value_pb2.Value]
-    def __init__(self, topic: _Optional[str] = ..., unsupervised_topic: _Optional[str] = ..., input_format: _Optional[str] = ..., input_config: _Optional[_Union[_value_pb2.Value, _Mapping]] = ..., description: _Optional[str] = ..., dataset_restrictions: _Optional[_Union[_value_pb2.Value, _Mapping]] = ..., validation_rate: _Optional[float] = ..., test_rate: _Optional[float] = ..., total_msg: _Optional[int] = ..., incremental: _Optional[bool] = ..., deployment: _Optional[str] = ..., client_id: _Optional[str] = ..., label_weights: _Optional[_Union[_value_pb2.Value, _Mapping]] = ..., kafka: _Optional[_Union[DatasourceSpec.Kafka, _Mapping]] = ..., other_fields: _Optional[_Mapping[str, _value_pb2.Value]] = ...) -> None: ...
+    def __init__(self, topic: _Optional[str] = ..., unsupervised_topic: _Optional[str] = ..., input_format: _Optional[str] = ..., input_config: _Optional[_Union[_value_pb2.Value, _Mapping]] = ..., description: _Optional[str] = ..., dataset_restrictions: _Optional[_Union[_value_pb2.Value, _Mapping]] = ..., validation_rate: _Optional[float] = ..., test_rate: _Optional[float] = ..., total_msg: _Optional[int] = ..., incremental: _Optional[bool] = ..., deployment: _Optional[str] = ..., federated_string_id: _Optional[str] = ..., client_id: _Optional[str] = ..., label_weights: _Optional[_Union[_value_pb2.Value, _Mapping]] = ..., kafka: _Optional[_Union[DatasourceSpec.Kafka, _Mapping]] = ..., other_fields: _Optional[_Mapping[str, _value_pb2.Value]] = ...) -> None: ...
 
 class DatasourceStatus(_message.Message):
     __slots__ = ("phase", "observed_generation", "matches", "error", "conditions", "other_fields")

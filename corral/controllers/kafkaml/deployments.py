@@ -201,7 +201,10 @@ class DeploymentReconciler:
                 continue
             assert model.status is not None
             wanted = Wanted(
-                obj["metadata"]["name"], model.status.input_shape or "", model.spec.distributed
+                obj["metadata"]["name"],
+                model.status.input_shape or "",
+                model.spec.distributed,
+                result["federatedStringId"],
             )
             mine = [c["clientId"] for c in clients if c.get("result") == result["id"]]
             room = deployment.spec.clients.max - len(mine)

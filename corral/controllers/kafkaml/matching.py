@@ -24,6 +24,7 @@ class Wanted:
     input_shape: str
     """As its check found it: ``28 28``."""
     distributed: bool = False
+    federated_id: str = ""
 
 
 def client_id(source: Datasource) -> str:
@@ -39,6 +40,8 @@ def matches(wanted: Wanted, deployment: FederatedDeployment, source: Datasource)
     spec, data = deployment.spec, source.spec
     if data.deployment and data.deployment != wanted.deployment:
         return f"it is for deployment {data.deployment}"
+    if data.federated_string_id and data.federated_string_id != wanted.federated_id:
+        return f"it is for federated id {data.federated_string_id}"
     if data.incremental != spec.incremental:
         return "it goes on" if data.incremental else "it does not go on"
     if dict(data.dataset_restrictions) != dict(spec.data_restriction):

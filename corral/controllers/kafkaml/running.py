@@ -14,9 +14,10 @@ __all__ = ["register"]
 
 def register(manager: Manager, settings: KafkaMLSettings) -> None:
     """Add all of them."""
-    from corral.controllers.kafkaml import deployments, inferences, models, records
+    from corral.controllers.kafkaml import deployments, inferences, listening, models, records
 
     models.register(manager, settings)
     records.register(manager, settings)
     deployments.register(manager, settings)
+    listening.register(manager, settings)
     inferences.register(manager, settings)

@@ -14,6 +14,8 @@ class KafkaMLSettings:
 
     kafka: str = ""
     """The bootstrap servers that pods use; empty: every deployment must name its own."""
+    own_kafka: str = ""
+    """The same as the operator itself reaches them; as pods do if empty."""
     registry: str = ""
     """Where models are kept, as ``oci://registry.corral.local``."""
     registry_map: tuple[str, ...] = ()
@@ -43,3 +45,9 @@ class KafkaMLSettings:
     log_bytes: int = 262_144
     poll: float = 5.0
     """How often a running deployment is looked at though nothing has changed."""
+    listen: float = 1.0
+    """How often announcements of data are looked for."""
+    listen_again: float = 5.0
+    """The same, where a broker does not answer."""
+    announced: int = 1000
+    """Announced Datasources that a namespace keeps; older ones that nobody uses go."""

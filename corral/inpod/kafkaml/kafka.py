@@ -22,6 +22,8 @@ from corral.inpod.kafkaml.ranges import Range
 from corral.inpod.kafkaml.weights import Array, Part, parts_of
 
 __all__ = [
+    "LOST",
+    "PASSING",
     "Access",
     "Follower",
     "KafkaError",
@@ -33,6 +35,7 @@ __all__ = [
     "ends",
     "ensure",
     "read",
+    "record_of",
     "remove",
 ]
 
@@ -136,7 +139,7 @@ def ensure(access: Access, topics: Sequence[Topic], *, patience: float = PATIENC
                 cause = error.args[0]
                 if cause.code() == Cause.TOPIC_ALREADY_EXISTS:
                     del wanted[name]
-                elif not cause.retriable() and cause.code() not in _PASSING:
+                elif not cause.retriable() and cause.code() not in PASSING:
                     raise KafkaError(f"topic {name} cannot be made: {cause.str()}") from error
                 else:
                     why = cause.str()
@@ -160,7 +163,7 @@ def remove(access: Access, names: Sequence[str]) -> None:
                 raise KafkaError(f"topic {name} cannot be removed: {why}") from error
 
 
-_PASSING: Final = (
+PASSING: Final = (
     Cause._TRANSPORT,
     Cause._ALL_BROKERS_DOWN,
     Cause._TIMED_OUT,
@@ -170,7 +173,7 @@ _PASSING: Final = (
     Cause.LEADER_NOT_AVAILABLE,
 )
 """What may be over in a moment."""
-_LOST: Final = (
+LOST: Final = (
     Cause.UNKNOWN_TOPIC_OR_PART,
     Cause._UNKNOWN_TOPIC,
     Cause._UNKNOWN_PARTITION,
@@ -178,6 +181,7 @@ _LOST: Final = (
     Cause.OFFSET_OUT_OF_RANGE,
     Cause._AUTO_OFFSET_RESET,
 )
+"""What no patience brings back."""
 TRIES: Final = 5
 """How often weights are sent again where somebody else wrote between them."""
 
@@ -249,7 +253,7 @@ class Sender:
             self._producer.poll(0.2)
         if failed or len(offsets) < count:
             why = failed[0].str() if failed else "the broker did not confirm them in time"
-            kind = TopicLost if failed and failed[0].code() in _LOST else KafkaError
+            kind = TopicLost if failed and failed[0].code() in LOST else KafkaError
             raise kind(f"messages to {topic} were not stored: {why}")
         found = Range(topic, partition, min(offsets), max(offsets) + 1)
         if len(found) != count:
@@ -296,7 +300,7 @@ class Sender:
                     raise KafkaError(f"messages to {topic} were not stored in time") from error
                 self._producer.poll(0.2)
             except Failure as error:
-                kind = TopicLost if error.args[0].code() in _LOST else KafkaError
+                kind = TopicLost if error.args[0].code() in LOST else KafkaError
                 raise kind(f"{topic} takes no message: {error.args[0].str()}") from error
 
 
@@ -359,7 +363,7 @@ class Follower:
             error = message.error()
             if error is None:
                 self._silent_since = self._lost_since = math.inf
-                return _record(message)
+                return record_of(message)
             self._judge(error)
             if not seconds:
                 return None
@@ -375,13 +379,13 @@ class Follower:
         return [topic for topic in topics if topic not in there]
 
     def _judge(self, error: Any) -> None:
-        if error.code() in _LOST:
+        if error.code() in LOST:
             self._lost_since = min(self._lost_since, time.monotonic())
             ended = error.code() in (Cause.OFFSET_OUT_OF_RANGE, Cause._AUTO_OFFSET_RESET)
             if not ended and time.monotonic() - self._lost_since < LOST_AFTER:
                 return
             raise TopicLost(f"{self._topic} has not what is to be read: {error.str()}")
-        if error.code() in _PASSING or error.retriable():
+        if error.code() in PASSING or error.retriable():
             self._silent_since = min(self._silent_since, time.monotonic())
             if time.monotonic() - self._silent_since < self._patience:
                 return
@@ -420,10 +424,11 @@ def read(
                 yield record
 
 
-def check(access: Access, ranges: Sequence[Range]) -> None:
+def check(access: Access, ranges: Sequence[Range], *, patience: float = PATIENCE) -> None:
     """That all of some ranges is stored. Raises TopicLost where it is not, else KafkaError."""
     for topic in sorted({wanted.topic for wanted in ranges}):
-        there = {found.partition: found for found in ends(access, topic, absent=LOST_AFTER)}
+        found_ends = ends(access, topic, patience=patience, absent=LOST_AFTER)
+        there = {found.partition: found for found in found_ends}
         for wanted in ranges:
             found = there.get(wanted.partition)
             if wanted.topic != topic or not len(wanted):
@@ -466,7 +471,7 @@ def ends(
             except Failure as error:
                 cause = error.args[0]
             why, spent = cause.str(), time.monotonic() - begun
-            if cause.code() in _LOST and spent > (patience if absent is None else absent):
+            if cause.code() in LOST and spent > (patience if absent is None else absent):
                 raise TopicLost(f"{topic} is not at {access.servers}: {why}")
             if time.monotonic() > until:
                 raise KafkaError(f"{topic} at {access.servers} cannot be read: {why}")
@@ -475,7 +480,8 @@ def ends(
         consumer.close()
 
 
-def _record(message: Message) -> Record:
+def record_of(message: Message) -> Record:
+    """A message without an error."""
     said: Any = message
     headers = tuple((name, value or b"") for name, value in said.headers() or ())
     return Record(said.offset(), said.key(), said.value(), headers, said.timestamp()[1] / 1000)

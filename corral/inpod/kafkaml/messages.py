@@ -300,6 +300,9 @@ class DataControl:
             raise MessageError(f"{what}: `topic` is no text")
         if not incremental:
             _ranges(topic, what)
+        unlabelled = said.get("unsupervised_topic") or None
+        if unlabelled is not None and not isinstance(unlabelled, str):
+            raise MessageError(f"{what}: `unsupervised_topic` is no text")
         return cls(
             topic,
             str(said.get("input_format") or "RAW"),
@@ -307,13 +310,36 @@ class DataControl:
             None if said.get("total_msg") is None else _whole(said, "total_msg", what),
             _share(said, "validation_rate", what),
             _share(said, "test_rate", what),
-            said.get("unsupervised_topic") or None,
+            unlabelled,
             str(said.get("description") or ""),
             _nested(said.get("dataset_restrictions"), what),
             incremental,
             str(said.get("federated_string_id") or ""),
             str(said.get("client_id") or ""),
         )
+
+
+    def spec(self) -> dict[str, Any]:
+        """The spec of a Datasource that says the same."""
+        out: dict[str, Any] = {
+            "topic": self.topic,
+            "inputFormat": self.input_format,
+            "inputConfig": dict(self.input_config),
+            "description": self.description[:1024],
+            "datasetRestrictions": dict(self.dataset_restrictions),
+            "validationRate": self.validation_rate,
+            "testRate": self.test_rate,
+            "incremental": self.incremental,
+        }
+        if self.total_msg is not None:
+            out["totalMsg"] = self.total_msg
+        if self.unsupervised_topic:
+            out["unsupervisedTopic"] = self.unsupervised_topic
+        if self.client_id:
+            out["clientId"] = self.client_id
+        if self.federated_string_id:
+            out["federatedStringId"] = self.federated_string_id
+        return out
 
 
 def _share(said: Mapping[str, Any], key: str, what: str) -> float:

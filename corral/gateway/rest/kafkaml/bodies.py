@@ -264,20 +264,5 @@ def datasource_object(body: Body) -> Obj:
         said = DataControl.decode(json.dumps(dict(body)).encode())
     except (MessageError, TypeError) as error:
         raise Refused("bad-request", str(error)) from None
-    spec: Obj = {
-        "topic": said.topic,
-        "inputFormat": said.input_format,
-        "inputConfig": dict(said.input_config),
-        "description": said.description[:1024],
-        "datasetRestrictions": dict(said.dataset_restrictions),
-        "validationRate": said.validation_rate,
-        "testRate": said.test_rate,
-        "incremental": said.incremental,
-        "deployment": _text(body, "deployment", most=253),
-        "clientId": said.client_id,
-    }
-    if said.total_msg is not None:
-        spec["totalMsg"] = said.total_msg
-    if said.unsupervised_topic:
-        spec["unsupervisedTopic"] = _text(body, "unsupervised_topic", most=65_536)
+    spec: Obj = {**said.spec(), "deployment": _text(body, "deployment", most=253)}
     return {"metadata": _made_of(said.topic.partition(":")[0]), "spec": spec}
