@@ -139,9 +139,12 @@ class LocalProvider:
             self._forget(folder, request.request_id)
             raise
         vm = folder.vm()
-        if vm is None or vm.raw_state == "TERMINATED" or vm.request_id != request.request_id:
-            raise StockOut(f"VM {request.name} was taken at once", scope=Scope.ZONE)
-        return vm
+        if vm is not None and vm.request_id == request.request_id:
+            if vm.raw_state != "TERMINATED":
+                return vm
+            self._settle(folder)
+            self._forget(folder, request.request_id)
+        raise StockOut(f"VM {request.name} was taken at once", scope=Scope.ZONE)
 
     def _allow(self, request: VmRequest) -> None:
         """Raises StockOut, QuotaExceeded."""
