@@ -71,7 +71,10 @@ def _ask(out: Actions, status: Obj, entries: dict[str, Obj], world: World) -> No
         if entry.get("replica") != request["replica"] or entry.get("phase") != copies.RUNNING:
             continue
         for pod in world.live_pods(name):
-            if (pod["metadata"].get("annotations") or {}).get(REQUEST) != request["id"]:
+            asked = (pod["metadata"].get("annotations") or {}).get(REQUEST) == request["id"]
+            # one that was made later has gone on from whatever was saved
+            later = str(pod["metadata"].get("creationTimestamp") or "") > str(request.get("time"))
+            if not asked and not later:
                 out.requests.append((pod, str(request["id"])))
 
 

@@ -7,6 +7,7 @@ from copy import deepcopy
 from typing import Final
 
 from corral.api.spot_status import FAILED, LOST, SUCCEEDED
+from corral.controllers.podfailures import UNSCHEDULABLE, stuck_reason
 from corral.controllers.podstates import moment
 from corral.controllers.spot import jobs_copies as copies
 from corral.controllers.spot.costs import note_loss
@@ -77,6 +78,16 @@ class Look:
             elif phase == copies.LOST:
                 self._tell("CopyLost", f"copy {replica} was lost with its pod", replica)
 
+    def _note_stuck(self) -> None:
+        """Copies whose machine is there, and which do not start all the same."""
+        for replica, entry in self.copies.items():
+            if entry.get("phase") != copies.PENDING:
+                continue
+            for pod in self.world.live_pods(str(entry["name"])):
+                reason, message = stuck_reason(pod)
+                if reason and reason != UNSCHEDULABLE:
+                    self.waits.append(f"copy {replica} does not start: {reason}: {message}")
+
     def _pod_node(self, entry: Obj) -> str | None:
         pods = self.world.live_pods(str(entry["name"]))
         found = (pods[-1].get("spec") or {}).get("nodeName") if pods else None
@@ -108,9 +119,9 @@ class Look:
         if entry is not None and copies.is_live(entry):
             if copies.machine_of(entry, self.placements) is placement:
                 entry["phase"] = copies.LOST
-        leaving = placement.get("endReason")
-        self._end(placement, LOST)
-        if leaving in (None, LOST):
+        leaving = placement.get("endReason") or LOST
+        self._end(placement, str(leaving))
+        if leaving == LOST:
             note_loss(self.status, placement, self._lost_work(placement))
             why = f"machine {machine.name} was taken"
             self._tell("Lost", why, replica, placement=placement, reason=machine.reason)

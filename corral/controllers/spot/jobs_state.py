@@ -68,6 +68,7 @@ class Step(Look):
                 self._read_machines()
             if not self._judge():
                 self._go_on()
+                self._note_stuck()
         self._settle()
         return self._outcome()
 
@@ -236,10 +237,16 @@ class Step(Look):
             self._launch(replica)
         self._ask_for_checkpoint(replica, here)
         needed = save_seconds(self.world, here, self.settings) + self.settings.notice_margin
-        if ready or deadline - needed <= self.now < deadline - self.settings.notice_margin:
+        latest = deadline - needed
+        if ready or (self._noticed(here) <= latest <= self.now):
             self._leave(entry, here, LOST)
-        elif self.now < deadline - needed:
-            self._look_at(deadline - needed)
+        elif self.now < latest:
+            self._look_at(latest)
+
+    def _noticed(self, placement: Obj) -> float:
+        machine = self.world.machines.get(placement["instance"])
+        noticed = machine.noticed if machine is not None else None
+        return noticed if noticed is not None else self.now
 
     def _ask_for_checkpoint(self, replica: int, here: Obj) -> None:
         """Another copy saves now: what is started next goes on from there."""

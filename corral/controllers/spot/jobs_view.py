@@ -38,6 +38,8 @@ class Machine:
     price: float | None = None
     deadline: float | None = None
     """When it will be taken, if a notice came."""
+    noticed: float | None = None
+    """When that came."""
     reason: str = ""
     message: str = ""
 
@@ -54,13 +56,15 @@ class Machine:
     def read(cls, obj: Obj) -> Self:
         price = obj.get("pricePerHour")
         deadline = moment(obj.get("preemptionDeadline"))
+        noticed = moment(obj.get("preemptionNotice"))
         return cls(
             name=str(obj.get("name") or ""),
             state=str(obj.get("state") or ""),
             joined=bool(obj.get("joinedCluster")),
             node=str(obj.get("nodeName") or ""),
             price=float(price) if price is not None else None,
-            deadline=deadline if deadline is not None else moment(obj.get("preemptionNotice")),
+            deadline=deadline if deadline is not None else noticed,
+            noticed=noticed,
             reason=str(obj.get("reason") or ""),
             message=str(obj.get("message") or ""),
         )

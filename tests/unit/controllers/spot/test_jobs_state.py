@@ -131,6 +131,20 @@ def test_a_notice_that_is_too_short_lets_the_copy_train_on() -> None:
     assert stage.last.pods == []
 
 
+def test_a_checkpoint_that_does_not_fit_is_not_begun() -> None:
+    spec = {"placement": {"checkpointGiB": 200}}
+    stage = Stage(job(spec=spec)).running()
+    first = stage.wishes[0]["instance"]
+    stage.notice(first, 30)
+    for _ in range(4):
+        stage.look()
+        assert stage.entry()["phase"] == "Running"
+        stage.now += 8
+    stage.make()
+    stage.look()
+    assert stage.entry()["phase"] == "Stopping", "there is a better place to be"
+
+
 def test_a_live_copy_is_asked_for_a_checkpoint_when_another_is_about_to_go() -> None:
     stage = Stage(job(spec={"replicas": 2})).running()
     dying = stage.wishes[0]["instance"]
