@@ -31,6 +31,8 @@ class GcpServer(Server):
         self.unreachable: list[str] = []
         self.advice: dict[str, Any] = {}
         self.guest_attributes: dict[str, Any] = {}
+        self.address = "10.0.0.7"
+        """Of every instance."""
 
     def application(self) -> web.Application:
         app = web.Application()
@@ -46,6 +48,7 @@ class GcpServer(Server):
             self._named("simulate", self._simulate),
         )
         app.router.add_post(f"{zone}/operations/{{name}}/wait", self._named("wait", self._wait))
+        app.router.add_post("/token", self._token)
         aggregated = "/compute/v1/projects/{project}/aggregated"
         app.router.add_get(f"{aggregated}/instances", self._named("list", self._list))
         app.router.add_get(f"{aggregated}/operations", self._named("operations", self._preempted))
@@ -62,6 +65,11 @@ class GcpServer(Server):
             return await self.faults.around(operation, request, lambda: handler(request))
 
         return handle
+
+    async def _token(self, request: web.Request) -> web.Response:
+        """For whoever has a service account's key."""
+        assert (await request.post())["assertion"]
+        return web.json_response({"access_token": TOKEN, "expires_in": 3600})
 
     async def _insert(self, request: web.Request) -> web.Response:
         body = await request.json()
@@ -83,7 +91,7 @@ class GcpServer(Server):
             "zone": f"https://compute/zones/{zone}",
             "status": "PROVISIONING",
             "creationTimestamp": datetime.now(UTC).isoformat(),
-            "networkInterfaces": [{**body["networkInterfaces"][0], "networkIP": "10.0.0.7"}],
+            "networkInterfaces": [{**body["networkInterfaces"][0], "networkIP": self.address}],
         }
         return web.json_response(shown(operation))
 

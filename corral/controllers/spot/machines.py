@@ -108,6 +108,8 @@ class MachineReconciler:
         )
         self._notices: dict[str, Notice] = {}
         """By machine: what its cloud has announced."""
+        self._taken: set[str] = set()
+        """Machines that are gone, and that their clouds say they took."""
         self._works = Works(
             self._wake,
             limit=settings.work_s,
@@ -167,6 +169,7 @@ class MachineReconciler:
             waits.append(self._price(key, asked, users, vm))
         over = {entry["name"] for entry in known if entries.is_over(entry)}
         self._works.forget(key, over | {name + _JOIN for name in over})
+        self._taken -= over
         for gone in over:
             self._notices.pop(gone, None)
         if deleting and len(over) == len(known):
@@ -202,6 +205,8 @@ class MachineReconciler:
         notice = self._notices.get(entry["name"])
         if notice is not None:
             entries.told_by(entry, notice)
+        if entry["name"] in self._taken and entry.get("reason") == "Lost":
+            entry["reason"] = "Preempted"  # seen from outside it only was not there
         node = self.marks.get(entry["name"])
         if node is not None:
             entries.told_by_node(entry, node)
@@ -266,6 +271,8 @@ class MachineReconciler:
         """From a cloud, about one machine."""
         for key in self.vms.store.keys_by_index(INSTANCE_INDEX, notice.vm):
             if notice.kind is NoticeKind.GONE:
+                if notice.preempted:
+                    self._taken.add(notice.vm)
                 self._works.hurry(key, notice.vm, "look")
             elif notice.deadline is not None:
                 self._notices[notice.vm] = notice

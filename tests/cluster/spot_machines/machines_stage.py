@@ -57,6 +57,9 @@ class Stage:
         self.settings = replace(self.settings, **changes)
         self.operator.start()
 
+    def settings_of_cloud(self, cloud: str, **options: Any) -> None:
+        self.settings = replace(self.settings, cloud_options={cloud: options})
+
     # -- objects ----------------------------------------------------------------------------------
 
     def vm(self, name: str = "here", **local: Any) -> Obj:
