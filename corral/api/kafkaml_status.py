@@ -85,6 +85,10 @@ class ClientStatus(Model):
     samples: Int64 | None = None
     version: Int64 | None = None
     """The last version of the model that it gave an update to."""
+    training_seconds: float | None = None
+    """How long it has trained, in all rounds."""
+    metrics: AnyObject | None = None
+    """Of its last update."""
     rejected: Int32 | None = None
     message: str | None = None
 
@@ -117,7 +121,9 @@ class ResultStatus(Model):
     train_metrics: AnyObject | None = None
     val_metrics: AnyObject | None = None
     test_metrics: AnyObject | None = None
+    """Of the final model on all clients' test data; ``confusion_matrix`` where it has classes."""
     training_seconds: float | None = None
+    """From the first version sent to the last one made."""
     model_ref: str | None = None
     """The artifact of the last version."""
     message: str | None = None

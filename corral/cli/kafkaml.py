@@ -347,28 +347,15 @@ def topics(
 
 def _topics(access: Access) -> list[dict[str, Any]]:
     from corral.inpod.kafkaml.kafka import ends
+    from corral.inpod.kafkaml.topics import listed
 
     with _told():
         rows = []
-        for name in _names(access):
+        for name in listed(access, patience=_PATIENCE):
             found = ends(access, name, patience=_PATIENCE)
             messages = sum(map(len, found))
             rows.append({"topic": name, "partitions": len(found), "messages": messages})
     return rows
-
-
-def _names(access: Access) -> list[str]:
-    """Of all topics. Raises KafkaError."""
-    from confluent_kafka import KafkaException
-    from confluent_kafka.admin import AdminClient
-
-    from corral.inpod.kafkaml.kafka import KafkaError
-
-    try:
-        return sorted(AdminClient(access.settings()).list_topics(timeout=_PATIENCE).topics)
-    except KafkaException as error:
-        why = error.args[0].str()
-        raise KafkaError(f"topics at {access.servers} cannot be listed: {why}") from error
 
 
 def tail(
@@ -414,7 +401,9 @@ def tail(
 
 
 def _must_exist(access: Access, topic: str) -> None:
-    if topic not in _names(access):
+    from corral.inpod.kafkaml.topics import listed
+
+    if topic not in listed(access, patience=_PATIENCE):
         raise Trouble(
             f"there is no topic {topic}", code=NOT_FOUND, hint="`corral fl topics` lists them"
         )

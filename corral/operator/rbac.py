@@ -155,6 +155,8 @@ _KAFKAML_KINDS: Final = (
 )
 KAFKAML_RULES: Final = (
     Rule(_KAFKAML, _KAFKAML_KINDS, _WATCHED),
+    # topics that go with a deployment: its finalizer
+    Rule(_KAFKAML, ("federateddeployments",), ("patch",)),
     Rule(_KAFKAML, tuple(f"{kind}/status" for kind in _KAFKAML_KINDS), ("patch",)),
     Rule(
         _KAFKAML,

@@ -217,7 +217,7 @@ class FederatedDeploymentSpec(_message.Message):
 class FederatedDeploymentStatus(_message.Message):
     __slots__ = ("phase", "observed_generation", "federated_string_id", "current_round", "completed_rounds", "clients", "results", "start_time", "finish_time", "conditions", "other_fields")
     class Client(_message.Message):
-        __slots__ = ("client_id", "result", "datasource", "job", "phase", "samples", "version", "rejected", "message", "other_fields")
+        __slots__ = ("client_id", "result", "datasource", "job", "phase", "samples", "version", "training_seconds", "metrics", "rejected", "message", "other_fields")
         class OtherFieldsEntry(_message.Message):
             __slots__ = ("key", "value")
             KEY_FIELD_NUMBER: _ClassVar[int]
@@ -232,6 +232,8 @@ class FederatedDeploymentStatus(_message.Message):
         PHASE_FIELD_NUMBER: _ClassVar[int]
         SAMPLES_FIELD_NUMBER: _ClassVar[int]
         VERSION_FIELD_NUMBER: _ClassVar[int]
+        TRAINING_SECONDS_FIELD_NUMBER: _ClassVar[int]
+        METRICS_FIELD_NUMBER: _ClassVar[int]
         REJECTED_FIELD_NUMBER: _ClassVar[int]
         MESSAGE_FIELD_NUMBER: _ClassVar[int]
         OTHER_FIELDS_FIELD_NUMBER: _ClassVar[int]
@@ -242,10 +244,12 @@ class FederatedDeploymentStatus(_message.Message):
         phase: str
         samples: int
         version: int
+        training_seconds: float
+        metrics: _value_pb2.Value
         rejected: int
         message: str
         other_fields: _containers.MessageMap[str, _value_pb2.Value]
-        def __init__(self, client_id: _Optional[str] = ..., result: _Optional[int] = ..., datasource: _Optional[str] = ..., job: _Optional[str] = ..., phase: _Optional[str] = ..., samples: _Optional[int] = ..., version: _Optional[int] = ..., rejected: _Optional[int] = ..., message: _Optional[str] = ..., other_fields: _Optional[_Mapping[str, _value_pb2.Value]] = ...) -> None: ...
+        def __init__(self, client_id: _Optional[str] = ..., result: _Optional[int] = ..., datasource: _Optional[str] = ..., job: _Optional[str] = ..., phase: _Optional[str] = ..., samples: _Optional[int] = ..., version: _Optional[int] = ..., training_seconds: _Optional[float] = ..., metrics: _Optional[_Union[_value_pb2.Value, _Mapping]] = ..., rejected: _Optional[int] = ..., message: _Optional[str] = ..., other_fields: _Optional[_Mapping[str, _value_pb2.Value]] = ...) -> None: ...
     class Result(_message.Message):
         __slots__ = ("id", "model", "federated_string_id", "status", "version", "rounds", "train_metrics", "val_metrics", "test_metrics", "training_seconds", "model_ref", "message", "other_fields")
         class Round(_message.Message):

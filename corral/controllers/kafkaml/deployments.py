@@ -31,7 +31,9 @@ from corral.controllers.kafkaml.matching import Wanted, client_id, newly_matched
 from corral.controllers.kafkaml.models import COMPONENT, concerns_us, was_there
 from corral.controllers.kafkaml.settings import KafkaMLSettings
 from corral.controllers.kafkaml.state import Known, Verdict, judge, results_of, updated_clients
+from corral.controllers.kafkaml.topics import FINALIZER, TopicKeeper, TopicsLeft
 from corral.controllers.podfailures import log_lines
+from corral.controllers.podstates import is_terminal, moment
 from corral.controllers.statuses import StatusController
 from corral.kube.errors import AlreadyExists, Conflict, NotFound
 from corral.kube.resources import CONFIGMAPS, JOBS, PODS
@@ -44,6 +46,7 @@ from corral.runtime import (
     NotYetConsistent,
     Result,
     format_time,
+    has_finalizer,
     is_being_deleted,
     is_controlled_by,
     join_key,
@@ -56,6 +59,8 @@ __all__ = ["DeploymentReconciler", "NotReady", "register"]
 
 POD_INDEX: Final = "deployment"
 _BEHIND: Final = 0.1
+_LOOK: Final = 1.0
+"""Seconds between two looks at what a deployment leaves behind."""
 _OVER: Final = ("Completed", "Failed")
 
 
@@ -93,6 +98,7 @@ class DeploymentReconciler:
         self._told: dict[str, str] = {}
         """By key: what servers were told last."""
         self._recorder = manager.recorder(COMPONENT)
+        self._topics = TopicKeeper(manager.client, settings)
         self._writer = ChildWriter(
             manager.client, field_manager=settings.field_manager, consistency=self._written
         )
@@ -110,11 +116,18 @@ class DeploymentReconciler:
         except NotYetConsistent:
             return Result(_BEHIND)
         found = self.deployments.store.get(key)
-        if found is None or is_being_deleted(found):
+        if found is None:
             self._written.clear(key)
             self._told.pop(key, None)
             return None
         obj = FEDERATEDDEPLOYMENTS.stamp(found)
+        try:
+            if is_being_deleted(obj):
+                return await self._let_go(obj)
+            if await self._topics.mark(obj):
+                return Result(_BEHIND)
+        except Conflict:
+            return Result(_BEHIND)
         if (obj.get("status") or {}).get("phase") in _OVER:
             await self._stop(obj, servers=False)
             return None
@@ -130,6 +143,27 @@ class DeploymentReconciler:
         except NotFound:
             return None
         return Result(self._settings.poll)
+
+    async def _let_go(self, obj: Obj) -> Result | None:
+        """Topics go when nobody is left who would write to them, or make them again."""
+        if not has_finalizer(obj, FINALIZER):
+            self._written.clear(key_of(obj))
+            self._told.pop(key_of(obj), None)
+            return None
+        asked = moment(obj["metadata"]["deletionTimestamp"]) or 0.0
+        left = asked + self._settings.topics_patience - self._wall()
+        await self._stop(obj, servers=True)
+        pods_left = self.pods.store.by_index(POD_INDEX, key_of(obj))
+        if left > 0 and not all(map(is_terminal, pods_left)):
+            return Result(min(left, _LOOK))
+        try:
+            await self._topics.remove(obj)
+        except TopicsLeft as error:
+            if left > 0:
+                return Result(min(left, _LOOK))
+            self._recorder.warning(obj, "TopicsLeft", f"topics stay: {error}")
+        await self._topics.release(obj)
+        return None
 
     # -- one look --------------------------------------------------------------------------------
 

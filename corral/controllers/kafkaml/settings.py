@@ -43,6 +43,8 @@ class KafkaMLSettings:
     """For the end of a server's log, where it says how far it is."""
     log_lines: int = 5
     log_bytes: int = 262_144
+    topics_patience: float = 60.0
+    """For topics that go with their deployment: how long that waits for a broker."""
     poll: float = 5.0
     """How often a running deployment is looked at though nothing has changed."""
     listen: float = 1.0

@@ -20,9 +20,10 @@ from corral.federated.codecs.safetensors import SafeTensors
 from corral.federated.errors import UpdateRejected
 from corral.federated.tensors import Model as Tensors
 from corral.federated.tensors import Tensor
+from corral.inpod.kafkaml.confusion import confusion
 from corral.inpod.kafkaml.models import Model, ModelError, Source, build, describe, revive
 
-__all__ = ["check", "predict", "read_metadata", "read_weights", "train", "write_weights"]
+__all__ = ["check", "predict", "read_metadata", "read_weights", "test", "train", "write_weights"]
 
 Array = NDArray[Any]
 MAX_HEADER: Final = 100_000_000
@@ -139,6 +140,22 @@ def predict(words: list[str]) -> int:
     except (ModelError, ValueError, TypeError) as error:
         _say(f"{type(error).__name__}: {error}")
         return 1
+    return 0
+
+
+def test(words: list[str]) -> int:
+    """GIVEN OUT: how well the model does on its test data, and what it takes for what."""
+    given, out = Path(words[0]), Path(words[1])
+    plan = json.loads((given / "plan.json").read_text())
+    try:
+        model = _revived(given, plan)
+        model.set_weights(read_weights(given / "weights.safetensors"))
+        x, y = _data(given, "test")
+        found = {"metrics": model.evaluate(x, y), "matrix": confusion(model.predict(x), y)}
+    except (ModelError, ValueError, TypeError) as error:
+        _say(f"{type(error).__name__}: {error}")
+        return 1
+    (out / "test.json").write_text(json.dumps(found))
     return 0
 
 

@@ -9,13 +9,18 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
 
 from corral.inpod.kafkaml.ranges import Range, parse_ranges, ranges_text
 
 __all__ = [
+    "CLASSES",
+    "CONTROL",
+    "SECONDS",
     "ClientControl",
+    "ClientTest",
     "DataControl",
+    "Matrix",
     "MessageError",
     "ModelAnnouncement",
     "ModelControl",
@@ -29,7 +34,18 @@ SAMPLES: Final = 1 << 40
 """More than any client has: sums of such numbers are exact."""
 LARGEST_METRIC: Final = 1e200
 METRICS: Final = 1000
-"""Names, and values of one, that are taken from a client."""
+"""Values of a metric that are taken from a client."""
+NAMES: Final = 32
+"""Metrics that are taken from a client: the first ones."""
+LONGEST_NAME: Final = 64
+CLASSES: Final = 100
+"""The most classes that a confusion matrix has: it must fit a message and a status."""
+Matrix: TypeAlias = list[list[int]]
+"""A row for each class that samples are of, a column for each that they were taken for."""
+CONTROL: Final = 45_000
+"""Bytes of a client's message: topics for them take 50,000, with its key and frame."""
+SECONDS: Final = "training_seconds"
+"""Beside a client's metrics: how long it has trained."""
 
 
 class MessageError(ValueError):
@@ -90,18 +106,21 @@ class ModelControl:
     architecture: str
     compile_args: Mapping[str, Any]
     framework: str = "tf"
+    test: bool = False
+    """It is the final one, and is to be tested instead of trained."""
 
     def encode(self) -> bytes:
-        return json.dumps(
-            {
-                "topic": ranges_text(self.weights),
-                "version": self.version,
-                "training_settings": dict(self.training_settings),
-                "model_architecture": self.architecture,
-                "model_compile_args": dict(self.compile_args),
-                "framework": self.framework,
-            }
-        ).encode()
+        said = {
+            "topic": ranges_text(self.weights),
+            "version": self.version,
+            "training_settings": dict(self.training_settings),
+            "model_architecture": self.architecture,
+            "model_compile_args": dict(self.compile_args),
+            "framework": self.framework,
+        }
+        if self.test:
+            said["test"] = True
+        return json.dumps(said).encode()
 
     @classmethod
     def decode(cls, data: bytes | None) -> ModelControl:
@@ -117,6 +136,7 @@ class ModelControl:
             architecture if isinstance(architecture, str) else "",
             _nested(said.get("model_compile_args"), what),
             str(said.get("framework") or "tf"),
+            said.get("test") is True,
         )
 
 
@@ -195,16 +215,24 @@ class ClientControl:
     """One more than what it began from; -1 in the last round."""
     num_data: int
     metrics: Mapping[str, Any] = field(default_factory=dict)
+    """By part and name; `SECONDS` beside the parts."""
+    tests: bool = False
+    """It has data to test the final model with, and waits for it."""
 
     def encode(self) -> bytes:
-        return json.dumps(
-            {
-                "topic": ranges_text(self.weights),
-                "version": self.version,
-                "metrics": dict(self.metrics),
-                "num_data": self.num_data,
-            }
-        ).encode()
+        said = {
+            "topic": ranges_text(self.weights),
+            "version": self.version,
+            "metrics": dict(self.metrics),
+            "num_data": self.num_data,
+        }
+        if self.tests:
+            said["tests"] = True
+        data = json.dumps(said).encode()
+        if len(data) > CONTROL:
+            # thousands of epochs: the last ones say what came of them
+            data = json.dumps({**said, "metrics": _shortened(self.metrics)}).encode()
+        return data
 
     @classmethod
     def decode(cls, data: bytes | None) -> ClientControl:
@@ -220,18 +248,32 @@ class ClientControl:
             _whole(said, "version", what),
             number,
             _metrics(_nested(said.get("metrics"), what)),
+            said.get("tests") is True,
         )
 
 
-def _metrics(said: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
-    """What is a number by a name, or a list of them; the rest is nobody's measure."""
-    out: dict[str, dict[str, Any]] = {}
-    for part in ("training", "validation"):
-        found = said.get(part)
-        rows = list(found.items())[:METRICS] if isinstance(found, Mapping) else []
-        kept = {name: _measured(value) for name, value in rows}
-        out[part] = {name: value for name, value in kept.items() if value is not None}
+def _shortened(metrics: Mapping[str, Any]) -> dict[str, Any]:
+    out: dict[str, Any] = dict(metrics)
+    for part, found in metrics.items():
+        if isinstance(found, Mapping):
+            kept = list(found.items())[:NAMES]
+            out[part] = {name: v[-5:] if isinstance(v, list) else v for name, v in kept}
     return out
+
+
+def _metrics(said: Mapping[str, Any]) -> dict[str, Any]:
+    """What is a number by a name, or a list of them; the rest is nobody's measure."""
+    out: dict[str, Any] = {part: _named(said.get(part)) for part in ("training", "validation")}
+    seconds: Any = said.get(SECONDS)
+    if _is_number(seconds) and seconds >= 0:
+        out[SECONDS] = seconds
+    return out
+
+
+def _named(found: Any) -> dict[str, Any]:
+    rows = list(found.items()) if isinstance(found, Mapping) else []
+    kept = {name: _measured(value) for name, value in rows if len(name) <= LONGEST_NAME}
+    return dict([row for row in kept.items() if row[1] is not None][:NAMES])
 
 
 def _measured(value: Any) -> float | list[float] | None:
@@ -248,6 +290,50 @@ def _is_number(value: Any) -> bool:
         and not isinstance(value, bool)
         and -LARGEST_METRIC < value < LARGEST_METRIC
     )
+
+
+@dataclass(frozen=True, slots=True)
+class ClientTest:
+    """What a client found when it tested the final model on data of its own."""
+
+    samples: int
+    metrics: Mapping[str, Any]
+    matrix: Matrix | None = None
+
+    def encode(self) -> bytes:
+        said: dict[str, Any] = {"samples": self.samples, "metrics": dict(self.metrics)}
+        rows = json.dumps(self.matrix, separators=(",", ":"))
+        if self.matrix and len(rows) < CONTROL - 10_000:
+            said["confusion_matrix"] = self.matrix
+        return json.dumps({"test": said, "version": -1}, separators=(",", ":")).encode()
+
+    @classmethod
+    def decode(cls, data: bytes | None) -> ClientTest | None:
+        """None where the message is another one. Raises MessageError."""
+        what = "client test"
+        said = _object(data, what).get("test")
+        if not isinstance(said, dict):
+            return None
+        samples = _whole(said, "samples", what)
+        if not 0 < samples <= SAMPLES:
+            raise MessageError(f"{what}: `samples` is {samples}")
+        return cls(
+            samples,
+            _named(_nested(said.get("metrics"), what)),
+            _matrix(said.get("confusion_matrix"), what),
+        )
+
+
+def _matrix(found: Any, what: str) -> Matrix | None:
+    if found is None:
+        return None
+    rows = found if isinstance(found, list) else []
+    square = 0 < len(rows) <= CLASSES and all(
+        isinstance(row, list) and len(row) == len(rows) for row in rows
+    )
+    if not square or not all(type(n) is int and 0 <= n <= SAMPLES for row in rows for n in row):
+        raise MessageError(f"{what}: `confusion_matrix` is no square of numbers of samples")
+    return rows
 
 
 # --- data ----------------------------------------------------------------------------------------
@@ -317,7 +403,6 @@ class DataControl:
             str(said.get("federated_string_id") or ""),
             str(said.get("client_id") or ""),
         )
-
 
     def spec(self) -> dict[str, Any]:
         """The spec of a Datasource that says the same."""

@@ -366,6 +366,7 @@ class _TorchModel:
 
     @property
     def output_shape(self) -> tuple[int, ...]:
+        self._model.eval()
         with self._torch.no_grad():
             given = self._model(self._torch.zeros((1, *self.input_shape)))
         return tuple(int(n) for n in given.shape[1:])
@@ -408,6 +409,8 @@ class _TorchModel:
         for _ in range(int(options.get("max_epochs", options.get("epochs", 1)))):
             self._model.train()
             for chosen in torch.randperm(len(samples)).split(batch):
+                if len(chosen) == 1 < len(samples):
+                    continue  # layers that normalise a batch cannot do so with one sample
                 optimizer.zero_grad()
                 loss_fn(self._model(samples[chosen]), labels[chosen]).backward()
                 optimizer.step()
@@ -422,7 +425,8 @@ class _TorchModel:
         """Numbers of classes where every label is one; one-hot labels are turned into them."""
         labels = np.array(y)
         if labels.ndim == 2 and labels.shape[1] > 1 and np.isin(labels, (0, 1)).all():
-            labels = labels.argmax(axis=1)
+            if (labels.sum(axis=1) == 1).all():
+                labels = labels.argmax(axis=1)
         whole = np.issubdtype(labels.dtype, np.integer)
         made = self._torch.from_numpy(labels)
         return made.long() if whole else made

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+import re
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Final
 
@@ -86,6 +87,19 @@ class Names:
             Topic(self.state, 1_000_000),
             Topic(self.state_data, LARGEST),
         ]
+
+    def made(self, there: Iterable[str]) -> list[str]:
+        """Those of some topics that were made for this id and nobody else.
+
+        Names without ``{id}`` may be another deployment's as well.
+        """
+        one = re.escape("{client}")
+        patterns = [
+            re.escape(template.replace("{id}", self.federated_id)).replace(one, "[a-zA-Z0-9._-]+")
+            for template in (*self.templates.values(), "FED-{id}-state", "FED-{id}-state_data")
+            if "{id}" in template
+        ]
+        return [name for name in there if any(re.fullmatch(p, name) for p in patterns)]
 
     def shared(self) -> list[Topic]:
         return [Topic(self.announcements, 1_000_000), Topic(self.data_control, 1_000_000)]

@@ -8,11 +8,14 @@ gives the same weights, bit for bit.
 Entries, in the order of a life (each is plain JSON with ``type``):
 
     published   version, range, digest   the clients have weights to begin from
-    update      version, client, range, num_data, metrics, offset   counts, once for each version
+    update      version, client, range, num_data, metrics, tests, offset   counts, once for each
+                                                                           version
     ignored     client, version, why, unfit, offset                 does not count
     extended    version, until                                      the round has more time
     closed      version, clients                                    these updates make the next one
     aggregated  version, digest, samples, metrics                   ... and they did
+    asked       clients                  these are to test the last version
+    tested      client, samples, metrics, matrix, offset            what one of them found
     finished    version, model_ref       |  failed  why
 """
 
@@ -27,6 +30,7 @@ __all__ = [
     "LAST",
     "Action",
     "Aggregate",
+    "Ask",
     "Close",
     "Extend",
     "Fail",
@@ -64,6 +68,8 @@ class RoundSettings:
     max_extensions: int = 3
     max_staleness: int = 20
     """Of an update in async mode, in versions."""
+    test_timeout: float = 120.0
+    """Seconds for which it is waited for clients that test the last version; 0: none is asked."""
 
 
 # --- what is to be done ------------------------------------------------------------------------
@@ -107,6 +113,13 @@ class Aggregate:
 
 
 @dataclass(frozen=True, slots=True)
+class Ask:
+    """Have these clients test the last version on data of their own."""
+
+    clients: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class Finish:
     """The last version is there."""
 
@@ -120,7 +133,7 @@ class Fail:
     why: str
 
 
-Action: TypeAlias = Publish | Wait | Extend | Close | Aggregate | Finish | Fail
+Action: TypeAlias = Publish | Wait | Extend | Close | Aggregate | Ask | Finish | Fail
 
 
 # --- the state ---------------------------------------------------------------------------------
@@ -136,6 +149,8 @@ class Rounds:
     published: str = ""
     """The range of that version's weights; empty while they are not sent."""
     began: float = 0.0
+    started: float = 0.0
+    """When the first version was sent."""
     extensions: int = 0
     updates: dict[str, Entry] = field(default_factory=dict)
     """Those that wait: of this version, by client; in async mode by ``client@version``."""
@@ -147,6 +162,13 @@ class Rounds:
     """The first message of the clients that has no entry."""
     history: list[Entry] = field(default_factory=list)
     """What was aggregated."""
+    newest: dict[str, Entry] = field(default_factory=dict)
+    """The last update of each client, whatever became of it."""
+    trained: dict[str, float] = field(default_factory=dict)
+    """By client: seconds."""
+    asked: tuple[str, ...] = ()
+    """Clients that test the last version."""
+    tests: dict[str, Entry] = field(default_factory=dict)
     ended: str = ""
     """``finished`` or ``failed``."""
     why: str = ""
@@ -158,10 +180,12 @@ class Rounds:
             case "published" if entry["version"] == self.version:
                 if not self.published:
                     self.began = now
+                    self.started = self.started or now
                 self.published = str(entry["range"])
             case "update":
                 self._seen(entry)
                 self.counted.add((entry["client"], entry["version"]))
+                self._learn(entry)
                 if self.settings.mode == "async":
                     # a client may be faster than we are: none of its updates is in another's place
                     self.updates[f"{entry['client']}@{entry['version']}"] = entry
@@ -178,18 +202,29 @@ class Rounds:
                 self.closed = tuple(entry["clients"])
             case "aggregated" if entry["version"] == self.version:
                 clients = [self.updates[key]["client"] for key in self.closed]
-                self.history.append({**entry, "clients": clients})
+                self.history.append({**entry, "clients": clients, "began": self.began})
                 used = set(self.closed)
                 self.updates = {c: u for c, u in self.updates.items() if c not in used}
                 self.version += 1
                 self.published, self.closed, self.extensions = "", (), 0
                 if self.settings.mode == "sync":
                     self.updates = {}
+            case "asked":
+                self.asked, self.began = tuple(entry["clients"]), now
+            case "tested":
+                self._seen(entry)
+                self.tests.setdefault(entry["client"], entry)
             case "finished":
                 self.ended = "finished"
                 self.model_ref = str(entry.get("model_ref") or "")
             case "failed":
                 self.ended, self.why = "failed", str(entry.get("why") or "")
+
+    def _learn(self, entry: Entry) -> None:
+        client, metrics = entry["client"], entry.get("metrics") or {}
+        self.newest[client] = entry
+        spent = float(metrics.get("training_seconds") or 0.0)
+        self.trained[client] = self.trained.get(client, 0.0) + spent
 
     def _seen(self, entry: Entry) -> None:
         self.position = max(self.position, int(entry["offset"]) + 1)
@@ -216,6 +251,12 @@ class Rounds:
             return f"it is late: the round of version {version} is closed"
         return ""
 
+    def test_refusal(self, client: str) -> str:
+        """Why what a client found does not count; empty where it does."""
+        if client not in self.asked:
+            return f"client {client!r} was not asked to test"
+        return f"client {client!r} has tested already" if client in self.tests else ""
+
     # -- what next -------------------------------------------------------------------------------
 
     def next(self, now: float, clients: Collection[str], gone: Collection[str] = ()) -> Action:
@@ -231,7 +272,7 @@ class Rounds:
         if self.closed:
             return Aggregate(self.version, tuple(self.updates[c] for c in self.closed))
         if self.version >= self.settings.rounds:
-            return Finish(self.version)
+            return self._next_test(now, gone)
         if not self.published:
             alive = set(clients) - set(gone)
             if not self.settings.open and len(alive) < self.settings.at_least:
@@ -240,6 +281,16 @@ class Rounds:
         if self.settings.mode == "async":
             return self._next_async(now, clients, gone)
         return self._next_sync(now, clients, gone)
+
+    def _next_test(self, now: float, gone: Collection[str]) -> Action:
+        if not self.asked and self.settings.test_timeout:
+            able = {client for client, update in self.newest.items() if update.get("tests")}
+            if able - set(gone):
+                return Ask(tuple(sorted(able - set(gone))))
+        left = self.began + self.settings.test_timeout - now
+        if left > 0 and set(self.asked) - set(self.tests) - set(gone):
+            return Wait(left)
+        return Finish(self.version)
 
     def _too_few(self, clients: Collection[str], gone: Collection[str]) -> Action:
         if len(clients) >= self.settings.at_least:

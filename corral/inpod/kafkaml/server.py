@@ -20,14 +20,15 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
+from corral.inpod.kafkaml.confusion import summed
 from corral.inpod.kafkaml.inside import read_metadata, read_weights, write_weights
 from corral.inpod.kafkaml.kafka import Access, KafkaError
 from corral.inpod.kafkaml.memory import give_back
 from corral.inpod.kafkaml.names import Names
 from corral.inpod.kafkaml.rounds import Rounds, RoundSettings
-from corral.inpod.kafkaml.serving import Deployment, Server
+from corral.inpod.kafkaml.serving import Deployment, Server, merged
 
-__all__ = ["Report", "Told", "deployment_of", "main"]
+__all__ = ["Report", "Told", "deployment_of", "fitting", "judged", "main"]
 
 logger = logging.getLogger(__name__)
 
@@ -36,6 +37,8 @@ KEPT: Final = 100
 """Rounds that the status names."""
 NAMED: Final = 50
 """Clients that are named for each of them."""
+PROGRESS: Final = 150_000
+"""Bytes of a report: a courier takes no more than 200 KiB."""
 ENDED: Final = ("Completed", "Failed")
 
 
@@ -109,7 +112,7 @@ class Report:
         self._result = result
         self._model = model
         self._target = target
-        self._told: tuple[int, str, int, str] | None = None
+        self._told: tuple[int, str, int, str, int] | None = None
         self._rejected: dict[str, tuple[int, str]] = {}
 
     def clients(self) -> tuple[Collection[str], Collection[str]]:
@@ -121,9 +124,9 @@ class Report:
 
     def progress(self, rounds: Rounds) -> None:
         rejected = sum(count for count, _ in self._rejected.values())
-        now = (rounds.version, rounds.ended, rejected, rounds.published)
+        now = (rounds.version, rounds.ended, rejected, rounds.published, len(rounds.tests))
         if now != self._told:
-            self._leave("progress.json", self._made(rounds))
+            self._leave("progress.json", fitting(self._made(rounds), PROGRESS))
             self._told = now
 
     def _made(self, rounds: Rounds) -> dict[str, Any]:
@@ -137,14 +140,25 @@ class Report:
             "trainMetrics": last.get("training") or {},
             "valMetrics": last.get("validation") or {},
         }
+        if rounds.history:
+            spent = float(rounds.history[-1].get("at") or 0.0) - rounds.started
+            result["trainingSeconds"] = round(max(spent, 0.0), 3)
+        if rounds.tests:
+            result["testMetrics"] = judged(list(rounds.tests.values()))
         if rounds.why:
             result["message"] = rounds.why
         versions: dict[str, int] = {}
         for name, version in rounds.counted:
             versions[name] = max(version, versions.get(name, version))
-        clients = {name: {"version": version} for name, version in versions.items()}
+        clients: dict[str, dict[str, Any]] = {}
+        for name, version in versions.items():
+            clients[name] = {
+                "version": version,
+                "trainingSeconds": round(rounds.trained.get(name, 0.0), 3),
+                "metrics": merged([rounds.newest[name]]) if name in rounds.newest else {},
+            }
         for name, (count, why) in self._rejected.items():
-            clients.setdefault(name, {}).update({"rejected": count, "message": why})  # type: ignore[dict-item]
+            clients.setdefault(name, {}).update({"rejected": count, "message": why})
         return {"result": result, "clients": clients}
 
     def _leave(self, name: str, said: Mapping[str, Any]) -> None:
@@ -166,6 +180,26 @@ class Report:
         return ""
 
 
+def judged(tests: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    """What clients found together: metrics weighted by their samples, and one matrix."""
+    rows = [{"metrics": {"training": t["metrics"]}, "num_data": t["samples"]} for t in tests]
+    out: dict[str, Any] = {**merged(rows)["training"], "samples": sum(t["samples"] for t in tests)}
+    matrix = summed([test.get("matrix") for test in tests])
+    return {**out, "confusion_matrix": matrix} if matrix else out
+
+
+def fitting(said: dict[str, Any], limit: int) -> dict[str, Any]:
+    """As much of a report as fits: first metrics of clients are left out, then old rounds."""
+    if len(json.dumps(said)) <= limit:
+        return said
+    for client in said["clients"].values():
+        client.pop("metrics", None)
+    rounds = said["result"]["rounds"]
+    while rounds and len(json.dumps(said)) > limit:
+        del rounds[: max(len(rounds) // 4, 1)]
+    return said
+
+
 def _round(entry: Mapping[str, Any]) -> dict[str, Any]:
     out = {
         "version": entry["version"],
@@ -175,8 +209,9 @@ def _round(entry: Mapping[str, Any]) -> dict[str, Any]:
         "metrics": entry.get("metrics") or {},
         "digest": entry.get("digest") or "",
     }
-    if entry.get("at"):
-        out["finished"] = datetime.fromtimestamp(entry["at"], UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+    for name, key in (("started", "began"), ("finished", "at")):
+        if entry.get(key):
+            out[name] = datetime.fromtimestamp(entry[key], UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
     return out
 
 

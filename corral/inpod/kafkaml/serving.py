@@ -37,6 +37,7 @@ from corral.inpod.kafkaml.kafka import (
 )
 from corral.inpod.kafkaml.messages import (
     ClientControl,
+    ClientTest,
     MessageError,
     ModelAnnouncement,
     ModelControl,
@@ -46,6 +47,7 @@ from corral.inpod.kafkaml.names import Names
 from corral.inpod.kafkaml.ranges import Range, parse_ranges, ranges_text
 from corral.inpod.kafkaml.rounds import (
     Aggregate,
+    Ask,
     Close,
     Extend,
     Fail,
@@ -230,6 +232,10 @@ class Server:
                 self._write(sender, type="closed", version=version, clients=list(clients))
             case Aggregate(version=version, updates=updates):
                 self._aggregate(sender, version, updates)
+            case Ask(clients=clients):
+                control = self._control(parse_ranges(self._sent), rounds.version, test=True)
+                self._tell(sender, control)
+                self._write(sender, type="asked", clients=list(clients))
             case Finish(version=version):
                 where = self._told.publish(self._current(), rounds)
                 self._write(sender, type="finished", version=version, model_ref=where)
@@ -257,7 +263,7 @@ class Server:
         )
         sender.send(self._names.announcements, message.encode())
 
-    def _control(self, ranges: list[Range], version: int) -> ModelControl:
+    def _control(self, ranges: list[Range], version: int, *, test: bool = False) -> ModelControl:
         made = self._deployment
         return ModelControl(
             ranges,
@@ -266,15 +272,18 @@ class Server:
             made.architecture,
             made.compile_args,
             made.framework,
+            test,
         )
+
+    def _tell(self, sender: Sender, control: ModelControl) -> None:
+        key = self._deployment.result_id.encode()
+        sender.send(self._names.model_control, control.encode(), key=key)
 
     def _publish(self, sender: Sender, version: int) -> None:
         arrays = self._current()
         if not self._sent:
             self._sent = str(sender.send_weights(self._names.model_data, arrays))
-        control = self._control(parse_ranges(self._sent), version)
-        key = self._deployment.result_id.encode()
-        sender.send(self._names.model_control, control.encode(), key=key)
+        self._tell(sender, self._control(parse_ranges(self._sent), version))
         digest = _digest(arrays)
         self._write(sender, type="published", version=version, range=self._sent, digest=digest)
 
@@ -293,6 +302,10 @@ class Server:
             self._ignore(sender, record, "", str(error))
             return
         try:
+            test = ClientTest.decode(record.value)
+            if test is not None:
+                self._hear_test(sender, record, client, test)
+                return
             said = ClientControl.decode(record.value)
         except MessageError as error:
             self._ignore(sender, record, client, str(error))
@@ -316,6 +329,22 @@ class Server:
             range=ranges_text(said.weights),
             num_data=said.num_data,
             metrics=said.metrics,
+            tests=said.tests,
+            offset=record.offset,
+        )
+
+    def _hear_test(self, sender: Sender, record: Record, client: str, said: ClientTest) -> None:
+        why = self._rounds.test_refusal(client)
+        if why:
+            self._ignore(sender, record, client, why)
+            return
+        self._write(
+            sender,
+            type="tested",
+            client=client,
+            samples=said.samples,
+            metrics=said.metrics,
+            matrix=said.matrix,
             offset=record.offset,
         )
 

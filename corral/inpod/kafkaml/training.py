@@ -12,6 +12,7 @@ import json
 import logging
 import math
 import shutil
+import sys
 import tempfile
 import time
 from collections.abc import Mapping
@@ -37,7 +38,14 @@ from corral.inpod.kafkaml.kafka import (
     ensure,
     read,
 )
-from corral.inpod.kafkaml.messages import ClientControl, MessageError, ModelControl, client_key
+from corral.inpod.kafkaml.messages import (
+    SECONDS,
+    ClientControl,
+    ClientTest,
+    MessageError,
+    ModelControl,
+    client_key,
+)
 from corral.inpod.kafkaml.names import Names
 from corral.inpod.kafkaml.ranges import Range, parse_ranges
 from corral.inpod.kafkaml.records import RecordError, labelled
@@ -52,10 +60,15 @@ logger = logging.getLogger(__name__)
 Array = NDArray[Any]
 MODEL_LIMIT: Final = 1 << 34
 """Bytes of a model's weights that a client takes."""
+_LAST_RANK: Final = sys.float_info.max
 
 
 class ClientError(Exception):
     """The client cannot do its part; one line that says why."""
+
+
+class Silence(ClientError):
+    """The server has said nothing for too long."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -123,7 +136,9 @@ class Client:
         self._names = settings.names
         self._own = self._names.client_data(settings.client)
         self._samples = 0
-        self._done = -1.0
+        self._tests = 0
+        """Samples that are kept to test the final model with."""
+        self._done = -math.inf
         """The newest version that was trained (`_rank`)."""
 
     def run(self) -> int:
@@ -148,10 +163,18 @@ class Client:
             Follower(settings.cloud, self._names.model_control) as heard,
         ):
             while True:
-                control, weights = self._newest(heard)
+                try:
+                    control, weights = self._newest(heard)
+                except Silence:
+                    if self._done < _LAST_RANK:
+                        raise
+                    return sent  # nobody wants the model tested
+                if control.test:
+                    self._test(control, weights, given, folder, sender)
+                    return sent
                 self._train(control, weights, given, folder, sender)
                 sent, self._done = sent + 1, _rank(control)
-                if control.version == LAST:
+                if control.version == LAST and not self._tests:
                     return sent
 
     # -- data ------------------------------------------------------------------------------------
@@ -178,8 +201,11 @@ class Client:
         np.save(given / "train_y.npy", y[:train])
         np.save(given / "validation_x.npy", x[train:checked])
         np.save(given / "validation_y.npy", y[train:checked])
+        np.save(given / "test_x.npy", x[checked:])
+        np.save(given / "test_y.npy", y[checked:])
         self._samples = total
         self._validates = checked > train
+        self._tests = total - checked if settings.test_rate else 0
         logger.info("%d records: %d to train on", total, train)
 
     # -- versions --------------------------------------------------------------------------------
@@ -200,7 +226,7 @@ class Client:
                         return control, weights
                 told = []
                 if time.monotonic() > until:
-                    raise ClientError(
+                    raise Silence(
                         f"the server has said nothing on {self._names.model_control} "
                         f"for {self._settings.idle:g} s"
                     )
@@ -212,7 +238,7 @@ class Client:
             except MessageError as error:
                 logger.warning("message %d is left out: %s", record.offset, error)
                 continue
-            if _rank(control) > self._done:
+            if _rank(control) > self._done and (self._tests or not control.test):
                 told.append(control)
 
     def _weights(self, control: ModelControl) -> list[Array] | None:
@@ -242,21 +268,8 @@ class Client:
         folder: Path,
         sender: Sender,
     ) -> None:
-        write_weights(given / "weights.safetensors", weights)
-        self._plan(control, given)
-        out = folder / "out"
-        shutil.rmtree(out, ignore_errors=True)
-        out.mkdir()
-        settings = self._settings
-        ended = run(
-            "corral.inpod.kafkaml.inside:train",
-            [str(given), str(out)],
-            readable=[given],
-            writable=[out],
-            limits=Limits(seconds=settings.train_seconds, memory=settings.memory),
-        )
-        if ended.code:
-            raise ClientError(f"training version {control.version} failed: {ended.why}")
+        begun = time.monotonic()
+        out = self._confined("train", control, weights, given, folder)
         learnt = [
             np.asarray(array, dtype=before.dtype)
             for array, before in zip(
@@ -264,12 +277,51 @@ class Client:
             )
         ]
         metrics = json.loads((out / "metrics.json").read_text())
+        metrics[SECONDS] = round(time.monotonic() - begun, 3)
         where = sender.send_weights(self._own, learnt)
         version = LAST if control.version == LAST else control.version + 1
-        message = ClientControl([where], version, self._samples, metrics)
-        key = client_key(self._names.federated_id, settings.client)
-        sender.send(self._names.client_control, message.encode(), key=key)
+        message = ClientControl([where], version, self._samples, metrics, self._tests > 0)
+        self._say(sender, message.encode())
         logger.info("version %d is trained: %s", control.version, json.dumps(metrics))
+
+    def _test(
+        self,
+        control: ModelControl,
+        weights: list[Array],
+        given: Path,
+        folder: Path,
+        sender: Sender,
+    ) -> None:
+        out = self._confined("test", control, weights, given, folder)
+        found = json.loads((out / "test.json").read_text())
+        self._say(sender, ClientTest(self._tests, found["metrics"], found["matrix"]).encode())
+        logger.info("the model is tested: %s", json.dumps(found["metrics"]))
+
+    def _say(self, sender: Sender, message: bytes) -> None:
+        key = client_key(self._names.federated_id, self._settings.client)
+        sender.send(self._names.client_control, message, key=key)
+
+    def _confined(
+        self, what: str, control: ModelControl, weights: list[Array], given: Path, folder: Path
+    ) -> Path:
+        """Have a function of `inside` work on a version; the folder with what it made."""
+        write_weights(given / "weights.safetensors", weights)
+        self._plan(control, given)
+        out = folder / "out"
+        shutil.rmtree(out, ignore_errors=True)
+        out.mkdir()
+        settings = self._settings
+        ended = run(
+            f"corral.inpod.kafkaml.inside:{what}",
+            [str(given), str(out)],
+            readable=[given],
+            writable=[out],
+            limits=Limits(seconds=settings.train_seconds, memory=settings.memory),
+        )
+        if ended.code:
+            verb = "training" if what == "train" else "testing"
+            raise ClientError(f"{verb} version {control.version} failed: {ended.why}")
+        return out
 
     def _plan(self, control: ModelControl, given: Path) -> None:
         said = control.training_settings
@@ -290,8 +342,10 @@ class Client:
 
 
 def _rank(control: ModelControl) -> float:
-    """Newer ones have more; the last has most."""
-    return math.inf if control.version == LAST else control.version
+    """Newer ones have more, the last more than all, and what is only tested most."""
+    if control.test:
+        return math.inf
+    return _LAST_RANK if control.version == LAST else control.version
 
 
 def _seed(client: str, version: int) -> int:

@@ -3,47 +3,79 @@
 from __future__ import annotations
 
 import json
-import time
 from pathlib import Path
 
 import numpy as np
 import pytest
-from confluent_kafka import Consumer
 
+from corral.cli.samples import load, mnist_like
+from corral.inpod.kafkaml.confusion import confusion
 from corral.inpod.kafkaml.inside import read_weights
 from corral.inpod.kafkaml.kafka import Sender
-from tests.cluster.kafkaml.deployments import digits, model
-from tests.cluster.kafkaml_jobs.workflow import RAW, Workflow
+from corral.inpod.kafkaml.layers import Dense, Sequential
+from tests.cluster.kafkaml.deployments import digits
+from tests.cluster.kafkaml_jobs.workflow import Workflow
 from tests.cluster.objects import eventually
 
 pytestmark = pytest.mark.timeout(300)
 
+CODE = """
+model = Sequential([Dense(32, "relu", input_shape=784), Dense(10, "softmax")], seed=11)
+model.compile("adam", "categorical_crossentropy", learning_rate=0.004)
+"""
+RAW = {
+    "data_type": "float32", "data_reshape": "784", "label_type": "float32", "label_reshape": "10",
+}  # fmt: skip
+SPLITS = {1: "1", 3: "6,3,1", 8: "9,6,5,4,3,2,2,1"}
+ROUNDS, EPOCHS = 5, 10
 
+
+def model() -> Sequential:
+    made = Sequential([Dense(32, "relu", input_shape=784), Dense(10, "softmax")], seed=11)
+    made.compile("adam", "categorical_crossentropy", learning_rate=0.004)
+    return made
+
+
+@pytest.mark.parametrize("clients", SPLITS)
 def test_a_model_is_trained_where_its_data_is_and_answers(
-    workflow: Workflow, tmp_path: Path, unique: str
+    workflow: Workflow, tmp_path: Path, unique: str, clients: int
 ) -> None:
-    x, y = digits()
-    workflow.model("digits")
-    workflow.create("mlconfigurations", "MLConfiguration", "all", {"models": ["digits"]})
-    workflow.deployment("learn", configuration="all", rounds=8, clients={"min": 3})
-    bounds = np.cumsum([0, 840, 420, 140])
-    for n in range(3):
-        low, high = bounds[n], bounds[n + 1]
-        where = workflow.inject(f"data-{unique}-{n}", x[low:high], y[low:high])
-        workflow.datasource(f"shard-{n}", where)
+    """Model, configuration, deployment, the seed's data; and the rest comes by itself."""
+    workflow.model("mnist", CODE)
+    workflow.create("mlconfigurations", "MLConfiguration", "all", {"models": ["mnist"]})
+    workflow.deployment(
+        "learn", configuration="all", rounds=ROUNDS, clients={"min": clients},
+        kwargsFit={"epochs": EPOCHS},
+    )  # fmt: skip
+    shards = workflow.inject_seed(f"FED-DEBUG-data_topic-{unique}", SPLITS[clients])
+    assert sum(shard["samples"] for shard in shards) == 550
+    assert sum(shard["test"] for shard in shards) == 50
+    for key, value in workflow.messages(f"FED-DEBUG-data_topic-{unique}", 550):
+        assert (len(key or b""), len(value)) == (40, 3136)
+
     status = workflow.until("federateddeployments", "learn", "Completed", timeout=200)
     (result,) = status["results"]
-    assert [entry["version"] for entry in result["rounds"]] == list(range(8))
-    assert all(entry["updates"] == 3 and entry["samples"] == 1400 for entry in result["rounds"])
-    assert len(status["clients"]) == 3
-    shard = workflow.status("datasources", "shard-0")
-    assert shard["matches"][0]["deployment"] == "learn"
+    assert [entry["version"] for entry in result["rounds"]] == list(range(ROUNDS))
+    for entry in result["rounds"]:
+        assert (entry["updates"], entry["samples"]) == (clients, 550)
+    sizes = {client["datasource"]: client["samples"] for client in status["clients"]}
+    assert sizes == {shard["datasource"]: shard["samples"] for shard in shards}
+    assert len(set(sizes.values())) > clients // 2, "shards are uneven"
+    for name in sizes:
+        (match,) = workflow.status("datasources", name)["matches"]
+        assert match["deployment"] == "learn"
 
-    together, alone = model(), model()
+    assert all(client["trainingSeconds"] > 0 for client in status["clients"])
+    assert result["trainingSeconds"] > 0
+
+    together = model()
     together.set_weights(read_weights(workflow.pull(result["modelRef"], tmp_path / "model")))
-    alone.fit(x[:1400], y[:1400], batch_size=16, epochs=16)
-    found = together.evaluate(x[1400:], y[1400:])["accuracy"]
-    assert found > alone.evaluate(x[1400:], y[1400:])["accuracy"] - 0.01
+    assert accuracy(together) > accuracy(centralised()) - 0.01
+    test = load("mnist", count=550)
+    found = result["testMetrics"]
+    assert found["samples"] == 50
+    assert found["confusion_matrix"] == confusion(together.predict(test.x[500:]), test.y[500:])
+    assert found["accuracy"] == pytest.approx(np.trace(found["confusion_matrix"]) / 50)
 
     source, target = f"in-{unique}", f"out-{unique}"
     workflow.create(
@@ -51,30 +83,26 @@ def test_a_model_is_trained_where_its_data_is_and_answers(
         {"deployment": "learn", "inputTopic": source, "outputTopic": target, "inputConfig": RAW},
     )  # fmt: skip
     workflow.until("inferences", "ask", "Running")
-    asked = x[1400:1420]
+    asked, _ = mnist_like(20, seed=6)
     with Sender(workflow.access) as sender:
         for sample in asked:
             sender.send(source, sample.tobytes())
-    answers = [json.loads(text)["values"] for text in read_all(workflow, target, len(asked))]
+    told = workflow.messages(target, len(asked))
+    answers = [json.loads(value)["values"] for _, value in told]
     assert np.allclose(answers, together.predict(asked), atol=1e-5)
 
 
-def read_all(workflow: Workflow, topic: str, count: int) -> list[bytes]:
-    consumer = Consumer(
-        {
-            **workflow.access.settings(), "group.id": topic, "auto.offset.reset": "earliest",
-        }
-    )  # fmt: skip
-    consumer.subscribe([topic])
-    found: list[bytes] = []
-    until = time.monotonic() + 60
-    try:
-        while len(found) < count and time.monotonic() < until:
-            found += [m.value() for m in consumer.consume(count, timeout=1) if not m.error()]
-    finally:
-        consumer.close()
-    assert len(found) == count
-    return found
+def centralised() -> Sequential:
+    """Trained on the same 500 samples, as often, in one place."""
+    made, data = model(), load("mnist", count=550)
+    made.fit(data.x[:500], data.y[:500], batch_size=16, epochs=ROUNDS * EPOCHS)
+    return made
+
+
+def accuracy(made: Sequential) -> float:
+    """On images that nobody was trained on."""
+    x, y = mnist_like(2000, seed=5)
+    return made.evaluate(x, np.eye(10, dtype=np.float32)[y])["accuracy"]
 
 
 @pytest.mark.parametrize(

@@ -3,17 +3,22 @@
 from __future__ import annotations
 
 import asyncio
+import json
+import time
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+from confluent_kafka import Consumer
+from typer.testing import CliRunner
 
+from corral.cli.main import app
 from corral.inpod.kafkaml.kafka import Access, Sender, Topic, ensure
 from corral.inpod.kafkaml.ranges import Range
 from corral.inpod.kafkaml.records import raw_bytes
 from corral.inpod.kafkaml.weights import Part
 from corral.oci import Artifacts, Reference
-from tests.cluster.objects import Objects, eventually
+from tests.cluster.objects import Objects
 from tests.registries import RunningRegistry
 
 API = "kafkaml.corral.dev/v1alpha1"
@@ -57,6 +62,19 @@ class Workflow:
         with Sender(self.access) as sender:
             return sender.send_all(topic, records)
 
+    def inject_seed(self, topic: str, split: str) -> list[dict[str, Any]]:
+        """The seed's 500 and 50 images, by the command line; what it says of each shard."""
+        where = (
+            "--bootstrap", self.access.servers,
+            "--kubeconfig", str(self.objects.backend.kubeconfig),
+            "-n", str(self.objects.namespace),
+        )  # fmt: skip
+        words = ("fl", "inject", "mnist", "--topic", topic, "--split", split, "--name", "shard")
+        result = CliRunner().invoke(app, [*words, *where, "-o", "json"])
+        assert result.exit_code == 0, result.output
+        found: list[dict[str, Any]] = json.loads(result.stdout)
+        return found
+
     def datasource(self, name: str, where: Range, **spec: Any) -> None:
         said = {"topic": str(where), "totalMsg": len(where), "inputConfig": RAW, **spec}
         self.create("datasources", "Datasource", name, said)
@@ -68,13 +86,32 @@ class Workflow:
     def until(self, plural: str, name: str, *phases: str, timeout: float = 100) -> dict[str, Any]:
         """Wait for a phase; where it is another that is final, the status is shown."""
 
-        def there() -> bool:
-            phase = self.status(plural, name).get("phase")
-            assert phase in (*phases, None, "Pending", "Running"), self.status(plural, name)
-            return phase in phases
+        until = time.monotonic() + timeout
+        while True:
+            status = self.status(plural, name)
+            phase = status.get("phase")
+            if phase in phases:
+                return status
+            assert phase in (None, "Pending", "Running"), status
+            assert time.monotonic() < until, status
+            time.sleep(0.1)  # pods need the processor more than we do
 
-        eventually(there, seconds=timeout)
-        return self.status(plural, name)
+    def messages(self, topic: str, count: int) -> list[tuple[bytes | None, bytes]]:
+        """So many messages of a topic, as a plain consumer has them: keys and values."""
+        consumer = Consumer(
+            {**self.access.settings(), "group.id": topic, "auto.offset.reset": "earliest"}
+        )
+        consumer.subscribe([topic])
+        found: list[tuple[bytes | None, bytes]] = []
+        until = time.monotonic() + 60
+        try:
+            while len(found) < count and time.monotonic() < until:
+                said = consumer.consume(count, timeout=1)
+                found += [(m.key(), m.value()) for m in said if not m.error()]
+        finally:
+            consumer.close()
+        assert len(found) == count
+        return found
 
     def pull(self, reference: str, target: Path) -> Path:
         async def work() -> None:

@@ -22,6 +22,9 @@ UNSEEN = {
         "asked for by the admission plugin that guards blockOwnerDeletion"
     )
     for plural in ("mlmodels", "federateddeployments", "inferences")
+} | {
+    Right(GROUP, "datasources", verb): "a broker must be there that has announcements"
+    for verb in ("create", "delete")
 }
 """Rights that these objects need not show, and why they are given."""
 CODE = """
@@ -44,7 +47,7 @@ async def run_kafkaml(admin: KubeClient, namespace: str) -> None:
     data = {"topic": "t:0:0:5", "totalMsg": 5, "inputConfig": raw}
     await make(DATASOURCES, "data", data)
     nowhere = {"bootstrapServers": "127.0.0.1:1"}
-    spec = {"configuration": "one", "minData": 1, "kafka": nowhere}
+    spec = {"configuration": "one", "minData": 1, "kafka": nowhere, "topics": {"retain": False}}
     await make(FEDERATEDDEPLOYMENTS, "begun", spec)
     asked = {"inputTopic": "in", "outputTopic": "out", "inputConfig": raw, "replicas": 0}
     reference = {"modelRef": "oci://registry.corral.local/nothing:1", **asked}
@@ -54,6 +57,7 @@ async def run_kafkaml(admin: KubeClient, namespace: str) -> None:
     await until_status(admin, "begun", namespace, "phase", "Running", FEDERATEDDEPLOYMENTS)
     await until_status(admin, "data", namespace, "matches", None, DATASOURCES)
     await until_status(admin, "asked", namespace, "modelRef", None, INFERENCES)
-    suspend = {"spec": {"suspend": True}}
+    # with topics that are to go it would wait for the broker when it is deleted
+    suspend = {"spec": {"suspend": True, "topics": {"retain": True}}}
     await admin.patch(FEDERATEDDEPLOYMENTS, "begun", namespace=namespace, patch=suspend)
     await until_status(admin, "begun", namespace, "phase", "Suspended", FEDERATEDDEPLOYMENTS)

@@ -6,7 +6,10 @@ from typing import Any
 import pytest
 
 from corral.inpod.kafkaml.messages import (
+    CLASSES,
+    CONTROL,
     ClientControl,
+    ClientTest,
     DataControl,
     MessageError,
     ModelAnnouncement,
@@ -46,6 +49,70 @@ def test_of_metrics_only_numbers_are_taken() -> None:
     body = {"topic": "a:0:0:1", "version": 1, "num_data": 5, "metrics": {"training": said, "x": {}}}
     found = ClientControl.decode(json.dumps(body).encode())
     assert found.metrics == {"training": {"loss": [0.5, 0.25], "acc": 0.5}, "validation": {}}
+
+
+def test_of_metrics_only_so_many_are_taken() -> None:
+    """What everybody's statuses are made of must not grow with what a client says."""
+    said = {"n" * 65: 1.0, **{f"m{n}": float(n) for n in range(100)}}
+    body = {"topic": "a:0:0:1", "version": 1, "num_data": 5, "metrics": {"training": said}}
+    found = ClientControl.decode(json.dumps(body).encode()).metrics["training"]
+    assert list(found) == [f"m{n}" for n in range(32)]
+
+
+def test_messages_of_clients_fit_their_topic() -> None:
+    history = {f"m{n}": [0.123456789 + n] * 5000 for n in range(40)}
+    metrics = {"training": history, "validation": history, "training_seconds": 2.5}
+    data = ClientControl(WEIGHTS, 1, 5, metrics).encode()
+    assert len(data) <= CONTROL
+    found = ClientControl.decode(data).metrics
+    assert found["training"]["m3"][-1] == history["m3"][-1]
+    assert found["training_seconds"] == 2.5
+    large = [[10**9] * CLASSES] * CLASSES
+    data = ClientTest(50, {"loss": 1.0}, large).encode()
+    assert len(data) <= CONTROL
+    assert ClientTest.decode(data) == ClientTest(50, {"loss": 1.0})
+    small = [[7] * CLASSES] * CLASSES
+    assert ClientTest.decode(ClientTest(50, {}, small).encode()) == ClientTest(50, {}, small)
+
+
+def test_how_long_a_client_has_trained() -> None:
+    for seconds, kept in ((1.5, 1.5), (0, 0), (-1, None), ("x", None), (float("inf"), None)):
+        body = {
+            "topic": "a:0:0:1", "version": 1, "num_data": 5,
+            "metrics": {"training_seconds": seconds},
+        }  # fmt: skip
+        found = ClientControl.decode(json.dumps(body).encode())
+        assert found.metrics.get("training_seconds") == kept
+
+
+def test_clients_that_test_the_final_model() -> None:
+    asked = ModelControl(WEIGHTS, -1, {}, "", {}, test=True)
+    assert ModelControl.decode(asked.encode()).test
+    able = ClientControl(WEIGHTS, -1, 5, {"training": {}, "validation": {}}, tests=True)
+    assert ClientControl.decode(able.encode()) == able
+    sent = ClientTest(50, {"accuracy": 0.5}, [[3, 1], [0, 46]])
+    assert ClientTest.decode(sent.encode()) == sent
+    assert ClientTest.decode(ClientTest(5, {"loss": 1.0}).encode()) == ClientTest(5, {"loss": 1.0})
+    assert ClientTest.decode(able.encode()) is None
+
+
+@pytest.mark.parametrize(
+    ("said", "words"),
+    [
+        ({"samples": 0}, "`samples`"),
+        ({"samples": "5"}, "`samples`"),
+        ({"samples": 5, "confusion_matrix": 5}, "no square"),
+        ({"samples": 5, "confusion_matrix": []}, "no square"),
+        ({"samples": 5, "confusion_matrix": [[1, 2]]}, "no square"),
+        ({"samples": 5, "confusion_matrix": [[1.5]]}, "no square"),
+        ({"samples": 5, "confusion_matrix": [[-1]]}, "no square"),
+        ({"samples": 5, "confusion_matrix": [[True]]}, "no square"),
+        ({"samples": 5, "confusion_matrix": [[0] * (CLASSES + 1)] * (CLASSES + 1)}, "no square"),
+    ],
+)
+def test_tests_that_cannot_be_meant(said: object, words: str) -> None:
+    with pytest.raises(MessageError, match=words):
+        ClientTest.decode(json.dumps({"test": said}).encode())
 
 
 @pytest.mark.parametrize("number", [0, -1, (1 << 40) + 1, 10**40, True, 1.5, None])

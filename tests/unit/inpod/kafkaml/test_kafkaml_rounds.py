@@ -9,6 +9,7 @@ import pytest
 
 from corral.inpod.kafkaml.rounds import (
     Aggregate,
+    Ask,
     Close,
     Extend,
     Fail,
@@ -44,17 +45,20 @@ class Play:
         for line in self.log:
             self.rounds.take(json.loads(line), self.now)
         for name in ("version", "published", "updates", "counted", "closed", "position", "history",
-                     "unfit"):  # fmt: skip
+                     "unfit", "newest", "trained", "asked", "tests"):  # fmt: skip
             assert getattr(self.rounds, name) == getattr(before, name), name
 
-    def hear(self, client: str, version: int, known: tuple[str, ...] = ABC) -> str:
+    def hear(
+        self, client: str, version: int, known: tuple[str, ...] = ABC, *, tests: bool = False
+    ) -> str:
         why = self.rounds.refusal(client, version, known)
         if why:
             self.write(type="ignored", client=client, version=version, why=why, offset=self.offset)
         else:
             self.write(
                 type="update", client=client, version=version, range=f"d-{client}:0:0:4",
-                num_data=10, offset=self.offset,
+                num_data=10, offset=self.offset, tests=tests,
+                metrics={"training_seconds": 1.5},
             )  # fmt: skip
         self.offset += 1
         return why
@@ -73,6 +77,8 @@ class Play:
                 )
             case Extend():
                 self.write(type="extended", version=version)
+            case Ask(clients=asked):
+                self.write(type="asked", clients=list(asked))
             case Finish():
                 self.write(type="finished", version=version, model_ref="oci://r/m")
             case Fail(why=why):
@@ -267,6 +273,62 @@ def test_an_open_deployment_takes_clients_of_others() -> None:
     assert isinstance(play.act(()), Wait)
     assert play.hear("y", 0, ()) == ""
     assert play.act(()) == Close(0, ("x", "y"))
+
+
+def finds(play: Play, client: str) -> None:
+    assert play.rounds.test_refusal(client) == ""
+    play.write(type="tested", client=client, samples=5, metrics={}, offset=play.offset)
+    play.offset += 1
+
+
+def last_round(**settings: Any) -> Play:
+    """One round of three clients, of which two have data to test with."""
+    play = Play(rounds=1, **settings)
+    play.act()
+    for client in ABC:
+        play.hear(client, 0, tests=client != "c")
+    play.act(), play.act()
+    return play
+
+
+def test_clients_with_data_for_it_test_the_last_version() -> None:
+    play = last_round()
+    assert "not asked" in play.rounds.test_refusal("a")
+    assert play.act() == Ask(("a", "b"))
+    assert play.act() == Wait(120)
+    finds(play, "b")
+    play.crash()
+    assert isinstance(play.act(), Wait)
+    assert "already" in play.rounds.test_refusal("b")
+    assert "not asked" in play.rounds.test_refusal("c")
+    finds(play, "a")
+    assert play.act() == Finish(1)
+    assert sorted(play.rounds.tests) == ["a", "b"]
+
+
+def test_nobody_waits_for_ever_for_tests() -> None:
+    play = last_round()
+    play.act()
+    assert play.act(gone=("a", "b")) == Finish(1)
+    play = last_round()
+    play.act()
+    finds(play, "a")
+    play.now = 121
+    assert play.act() == Finish(1)
+    play = last_round()
+    assert play.act(gone=("a", "b", "c")) == Finish(1)
+    play = last_round(test_timeout=0)
+    assert play.act() == Finish(1)
+
+
+def test_how_long_clients_have_trained() -> None:
+    play = Play(rounds=2)
+    for version in range(2):
+        play.act()
+        for client in ABC:
+            play.hear(client, version)
+        play.act(), play.act()
+    assert play.rounds.trained == dict.fromkeys(ABC, 3.0)
 
 
 def test_versions_as_they_are_told() -> None:
