@@ -24,7 +24,7 @@ from corral.api.spot import (
     SpotInstanceJob,
 )
 from corral.controllers.spot.conditions import refuse
-from corral.controllers.spot.copies import copy_job
+from corral.controllers.spot.copies import attempt_of, copy_job, replica_of
 from corral.controllers.spot.jobs_actions import Actions, actions
 from corral.controllers.spot.jobs_look import is_over
 from corral.controllers.spot.jobs_news import EVENTS, News, learn
@@ -103,7 +103,7 @@ class JobReconciler:
         self.pods = manager.informer(PODS, label_selector=JOB_LABEL)
         self.nodes = manager.informer(NODES)
         self.backups = manager.informer(CHECKPOINTBACKUPS)
-        for informer in (self.copies, self.pods):
+        for informer in (self.copies, self.pods, self.backups):
             informer.add_index("spot-job", job_of)
         self._written = ConsistencyStore({SPOTINSTANCEJOBS: self.jobs, JOBS: self.copies})
         self._recorder = manager.recorder(COMPONENT)
@@ -197,7 +197,13 @@ class JobReconciler:
             jobs=jobs,
             pods=[pod for pod in pods if _owner(pod) in owners],
             nodes=self.nodes.store,
+            backups=self._backups(job),
         )
+
+    def _backups(self, job: Obj) -> list[Obj]:
+        metadata = job["metadata"]
+        key = join_key(metadata["namespace"], metadata["name"])
+        return list(self.backups.store.by_index("spot-job", key))
 
     async def _write(self, job: Obj, outcome: Outcome, *, now: float) -> Obj | None:
         """The job with its new status; None where nothing but costs would have changed."""
@@ -253,10 +259,15 @@ class JobReconciler:
             attempt,
             settings=self._storage,
             interval=(job.get("status") or {}).get("checkpointIntervalSeconds"),
-            restore_images=images_of(job, self.backups.store),
+            restore_images=images_of(job, self._backups(job)),
         )
         made = copy_job(
-            job, replica, attempt, node=str(entry.get("nodeName") or ""), storage=storage
+            job,
+            replica,
+            attempt,
+            node=str(entry.get("nodeName") or ""),
+            storage=storage,
+            restored_from=self._before(job, replica),
         )
         try:
             await self._writer.create(job, JOBS, made)
@@ -269,6 +280,14 @@ class JobReconciler:
             outcome = step.fail(f"copy {replica} cannot be made: {error}")
             job = await self._statuses.write(job, outcome.status)
             await self._tell(job, outcome.news, step.market, now=now)
+
+    def _before(self, job: Obj, replica: int) -> str:
+        """The newest Job of a copy that is still there; empty where it has none."""
+        key = join_key(job["metadata"]["namespace"], job["metadata"]["name"])
+        known = self.copies.store.by_index("spot-job", key)
+        own = [each for each in known if replica_of(each) == replica]
+        newest = max(own, key=attempt_of, default=None)
+        return str(newest["metadata"]["name"]) if newest is not None else ""
 
     # --- what is not run -------------------------------------------------------------------------
 
@@ -368,4 +387,4 @@ def register(
     controller.watch(reconciler.copies, mapped(job_of))
     controller.watch(reconciler.pods, mapped(job_of))
     controller.watch(reconciler.nodes, of_node, when=node_matters)
-    controller.informers.append(reconciler.backups)
+    controller.watch(reconciler.backups, mapped(job_of))

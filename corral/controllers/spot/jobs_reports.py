@@ -5,9 +5,11 @@ What a copy has saved stays known when it is gone: times and steps in the status
 
 from __future__ import annotations
 
+from corral.api.spot import BACKUP_JOB_LABEL
 from corral.controllers.podstates import moment
 from corral.controllers.spot import reported
 from corral.controllers.spot.jobs_view import World
+from corral.controllers.spot.restores import image_time, images_of
 from corral.kube.types import Obj
 from corral.runtime.keys import format_time
 
@@ -41,6 +43,29 @@ def note_reports(status: Obj, world: World) -> None:
         told["percent"] = round(min(100 * told["step"] / told["totalSteps"], 100.0), 2)
     if told:
         status["progress"] = told
+    _note_images(status, world)
+
+
+def _note_images(status: Obj, world: World) -> None:
+    """The newest image, and that of each copy."""
+    images = images_of(world.job, world.backups)
+    if not images:
+        return
+    status["lastCheckpointImage"] = images[0]
+    times = [image_time(backup) for backup in world.backups]
+    newest = max((each for each in times if each is not None), default=None)
+    known = moment(status.get("lastCheckpointTime"))
+    if newest is not None and (known is None or newest > known):
+        status["lastCheckpointTime"] = format_time(newest)
+    for entry in status.get("jobStatuses") or ():
+        own = [
+            backup
+            for backup in world.backups
+            if (backup["metadata"].get("labels") or {}).get(BACKUP_JOB_LABEL) == entry["name"]
+        ]
+        of_copy = images_of(world.job, own)
+        if of_copy:
+            entry["lastCheckpointImage"] = of_copy[0]
 
 
 def measured_save(world: World) -> float | None:

@@ -94,6 +94,8 @@ class World:
     pods: Mapping[str, Sequence[Obj]]
     """Of each of these, by its name."""
     nodes: Nodes
+    backups: Sequence[Obj] = ()
+    """CheckpointBackups of its copies."""
 
     @classmethod
     def of(
@@ -104,6 +106,7 @@ class World:
         jobs: Iterable[Obj],
         pods: Iterable[Obj],
         nodes: Nodes,
+        backups: Iterable[Obj] = (),
     ) -> Self:
         """Put together what caches hold."""
         found = {vm["metadata"]["name"]: vm for vm in vms}
@@ -127,6 +130,7 @@ class World:
             jobs={each["metadata"]["name"]: each for each in jobs},
             pods=by_job,
             nodes=nodes,
+            backups=tuple(backups),
         )
 
     @property

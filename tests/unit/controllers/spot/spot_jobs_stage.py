@@ -67,6 +67,7 @@ class Stage:
         self.jobs: dict[str, Obj] = {}
         self.pods: dict[str, Obj] = {}
         self.nodes: dict[str, Obj] = {}
+        self.backups: list[Obj] = []
         self.memory = Memory()
         self.now = START
         self.settings = settings or SpotSettings()
@@ -95,6 +96,7 @@ class Stage:
             jobs=self.jobs.values(),
             pods=self.pods.values(),
             nodes=self.nodes,
+            backups=self.backups,
         )
 
     def decide(self) -> Step:
