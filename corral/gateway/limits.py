@@ -28,6 +28,8 @@ class LimitSettings:
     """Requests that may come at once."""
     body_bytes: int = 3 * 1024 * 1024
     """Of a request; as much as an API server takes."""
+    model_bytes: int = 1 << 30
+    """Of a request with a model; it goes to a file and from there to a registry."""
     requests: int = 256
     """Ordinary requests at work at the same time."""
     waiting: int = 1024

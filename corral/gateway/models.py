@@ -10,7 +10,8 @@ from __future__ import annotations
 from collections.abc import AsyncGenerator, Iterable
 from contextlib import aclosing
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
 
 from corral.gateway.auth import Caller
 from corral.gateway.problems import Refused
@@ -19,6 +20,9 @@ if TYPE_CHECKING:
     from corral.oci import Artifacts, Descriptor, Reference, RegistryError
 
 __all__ = ["Model", "Models"]
+
+_LAYER: Final = "application/vnd.corral.update.v1+safetensors"
+_MODEL: Final = "application/vnd.corral.update.v1"
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,6 +51,42 @@ class Models:
         Raises:
             Refused: there is none, or it cannot be had from here.
         """
+        from corral.oci import RegistryError
+
+        ref = self._reference(text)
+        try:
+            async with self._artifacts(caller) as artifacts:
+                manifest = await artifacts.manifest(ref)
+        except RegistryError as error:
+            raise _told(error, text) from error
+        if not manifest.layers:
+            raise Refused("not-found", f"{text} has no layers")
+        layer = manifest.layers[0]
+        return Model(layer.size, layer.digest, self._content(caller, ref, layer))
+
+    async def push(self, caller: Caller, *, beside: str, where: str, file: Path) -> str:
+        """Keep a file as a model in the registry of another one; its reference.
+
+        ``where`` is the path in that registry, with a tag.
+
+        Raises:
+            Refused: it cannot be kept there.
+        """
+        from corral.oci import Layer, Reference, RegistryError
+
+        other = self._reference(beside)
+        try:
+            ref = Reference.parse(f"{other.registry}/{where}")
+            async with self._artifacts(caller) as artifacts:
+                pushed = await artifacts.push(
+                    ref, [Layer(_LAYER, file)], artifact_type=_MODEL, annotations={}
+                )
+        except RegistryError as error:
+            raise _told(error, f"{other.registry}/{where}") from error
+        return f"oci://{pushed.reference}" if beside.startswith("oci://") else str(pushed.reference)
+
+    def _reference(self, text: str) -> Reference:
+        """What a text names, in a registry that is known. Raises Refused."""
         from corral.oci import Reference, RegistryError
 
         try:
@@ -59,15 +99,7 @@ class Models:
                 "(`corral gateway --registry-map NAME=URL`): pull it from the registry itself"
             )
             raise Refused("not-found", said)
-        try:
-            async with self._artifacts(caller) as artifacts:
-                manifest = await artifacts.manifest(ref)
-        except RegistryError as error:
-            raise _told(error, text) from error
-        if not manifest.layers:
-            raise Refused("not-found", f"{text} has no layers")
-        layer = manifest.layers[0]
-        return Model(layer.size, layer.digest, self._content(caller, ref, layer))
+        return ref
 
     def _artifacts(self, caller: Caller) -> Artifacts:
         from corral.oci import Artifacts, Registries

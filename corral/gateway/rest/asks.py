@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import AsyncIterator, Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 import orjson
@@ -104,7 +105,7 @@ class Ask:
         if sent not in types:
             said = f"the body must be {' or '.join(types)}, not {sent or 'untyped'}"
             raise Refused("unsupported-media-type", said)
-        content = await self._content()
+        content = await self.content()
         try:
             return orjson.loads(content)
         except orjson.JSONDecodeError as error:
@@ -117,7 +118,8 @@ class Ask:
             raise Refused("bad-request", "the body must be a JSON object")
         return value
 
-    async def _content(self) -> bytes:
+    async def content(self) -> bytes:
+        """The body, of any type. Raises Refused."""
         most = self.limits.body_bytes
         parts, size = [], 0
         try:
@@ -129,6 +131,28 @@ class Ask:
         except ClientDisconnect:
             raise Refused("bad-request", "the body ended early") from None
         return b"".join(parts)
+
+    async def save(self, target: Path, *types: str, most: int) -> str:
+        """Write the body to a file, whatever its size up to so many bytes; its content type.
+
+        Raises:
+            Refused: it is too large, ends early, or is of another type than these.
+        """
+        sent = self.header("content-type")
+        if sent.partition(";")[0].strip().lower() not in types:
+            said = f"the body must be {' or '.join(types)}, not {sent or 'untyped'}"
+            raise Refused("unsupported-media-type", said)
+        size = 0
+        try:
+            with target.open("wb") as file:
+                async for part in _stream(self.request):
+                    size += len(part)
+                    if size > most:
+                        raise Refused("too-large", f"a body may have {most} bytes")
+                    file.write(part)
+        except ClientDisconnect:
+            raise Refused("bad-request", "the body ended early") from None
+        return sent
 
 
 async def _stream(request: Request) -> AsyncIterator[bytes]:

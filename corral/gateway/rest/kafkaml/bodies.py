@@ -22,6 +22,7 @@ __all__ = [
     "deployment_object",
     "inference_object",
     "kwargs_of",
+    "metrics_status",
     "model_object",
 ]
 
@@ -32,6 +33,10 @@ _FORMATS: Final = ("RAW", "AVRO", "JSON", "TELEGRAF_STR_JSON")
 _KWARGS: Final = ("tf_kwargs_fit", "tf_kwargs_val", "pth_kwargs_fit", "pth_kwargs_val")
 _LONGEST: Final = 4096
 """Characters of arguments."""
+
+_METRICS: Final = 100
+_EPOCHS: Final = 1000
+_CLASSES: Final = 100
 
 Body = Mapping[str, Any]
 
@@ -254,6 +259,46 @@ def inference_object(body: Body, *, deployment: str, model: str) -> Obj:
         if servers := _text(body, f"{key}_kafka_broker", most=4096):
             spec[f"{key}Kafka"] = {"bootstrapServers": servers}
     return {"metadata": _made_of(f"{deployment}-{model}"), "spec": spec}
+
+
+def metrics_status(body: Body) -> Obj:
+    """What a body says of a result's metrics, as fields of its status."""
+    names = {"train_metrics": "trainMetrics", "val_metrics": "valMetrics"}
+    names["test_metrics"] = "testMetrics"
+    out: Obj = {name: _metrics(body, key) for key, name in names.items() if body.get(key)}
+    matrix = body.get("confusion_matrix")
+    if matrix:
+        if not _is_matrix(matrix):
+            raise refused("confusion_matrix", "must be a square of numbers of samples")
+        out["testMetrics"] = {**out.get("testMetrics", {}), "confusion_matrix": matrix}
+    seconds = _number(body, "training_time", above=-1e-9, most=1e9)
+    return out if seconds is None else {**out, "trainingSeconds": seconds}
+
+
+def _metrics(body: Body, key: str) -> Obj:
+    """Numbers by their names, or a list of them for each, one for every epoch."""
+    found = _object(body, key)
+    if len(found) > _METRICS or not all(0 < len(name) <= 64 for name in found):
+        raise refused(key, f"may have {_METRICS} metrics, with names of up to 64 characters")
+    for value in found.values():
+        values = value if isinstance(value, list) else [value]
+        if not values or len(values) > _EPOCHS or not all(map(_is_number, values)):
+            raise refused(key, f"must be numbers by name, or lists of up to {_EPOCHS} of them")
+    return found
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool) and abs(value) < 1e200
+
+
+def _is_matrix(value: Any) -> bool:
+    rows = value if isinstance(value, list) else []
+    return 0 < len(rows) <= _CLASSES and all(
+        isinstance(row, list)
+        and len(row) == len(rows)
+        and all(isinstance(n, int) and not isinstance(n, bool) and 0 <= n < 2**40 for n in row)
+        for row in rows
+    )
 
 
 def datasource_object(body: Body) -> Obj:

@@ -21,15 +21,17 @@ __all__ = [
     "get_trained",
     "get_untrained",
     "list_results",
+    "model_of",
     "model_of_result",
     "post_inference",
+    "result_of",
     "results_of_deployment",
     "stop_result",
     "suggested_inference",
 ]
 
 
-async def _found(ask: Ask) -> tuple[Obj, Obj]:
+async def result_of(ask: Ask) -> tuple[Obj, Obj]:
     """The deployment and the result of an id: ``DEPLOYMENT.N``, or N where only one has it.
 
     Raises:
@@ -67,7 +69,7 @@ async def results_of_deployment(ask: Ask) -> Response:
 
 @worded
 async def delete_result(ask: Ask) -> Response:
-    deployment, _ = await _found(ask)
+    deployment, _ = await result_of(ask)
     name = text(section(deployment, "metadata").get("name"))
     if len(sections(status_of(deployment), "results")) > 1:
         said = f"{ask.name} is one of several results of {name}: delete the deployment"
@@ -78,7 +80,7 @@ async def delete_result(ask: Ask) -> Response:
 @worded
 async def stop_result(ask: Ask) -> Response:
     """Suspends the deployment: all of its results rest."""
-    deployment, result = await _found(ask)
+    deployment, result = await result_of(ask)
     if result.get("status") in ("finished", "stopped"):
         raise Refused("bad-request", f"{ask.name} is {result['status']} already")
     name = text(section(deployment, "metadata").get("name"))
@@ -88,19 +90,19 @@ async def stop_result(ask: Ask) -> Response:
 
 @worded
 async def get_metrics(ask: Ask) -> Response:
-    _, result = await _found(ask)
+    _, result = await result_of(ask)
     return json_answer(rows.metrics_of(result))
 
 
 @worded
 async def get_chart(ask: Ask) -> Response:
-    _, result = await _found(ask)
+    _, result = await result_of(ask)
     return json_answer(rows.chart(result))
 
 
 @worded
 async def get_confusion_matrix(ask: Ask) -> Response:
-    _, result = await _found(ask)
+    _, result = await result_of(ask)
     found = rows.confusion_matrix(result)
     if found is None:
         said = f"{ask.name} has no confusion matrix: its training reports none"
@@ -111,7 +113,7 @@ async def get_confusion_matrix(ask: Ask) -> Response:
 # --- models --------------------------------------------------------------------------------------
 
 
-async def _model_of(ask: Ask, result: Obj) -> Obj:
+async def model_of(ask: Ask, result: Obj) -> Obj:
     name = text(result.get("model"))
     try:
         return await views.one(ask, "mlmodels", name)
@@ -121,20 +123,20 @@ async def _model_of(ask: Ask, result: Obj) -> Obj:
 
 @worded
 async def model_of_result(ask: Ask) -> Response:
-    _, result = await _found(ask)
-    return json_answer(rows.model_row(await _model_of(ask, result)))
+    _, result = await result_of(ask)
+    return json_answer(rows.model_row(await model_of(ask, result)))
 
 
 @worded
 async def get_trained(ask: Ask) -> Response:
     """The last version, as it is in the registry."""
-    _, result = await _found(ask)
+    _, result = await result_of(ask)
     reference = text(result.get("modelRef"))
     if not reference:
         said = f"{ask.name} is {result.get('status') or 'created'}: there is no model yet"
         raise Refused("not-found", said)
     try:
-        framework = rows.model_row(await _model_of(ask, result))["framework"]
+        framework = rows.model_row(await model_of(ask, result))["framework"]
     except Refused:
         framework = ""
     return await _file(ask, reference, framework)
@@ -143,8 +145,8 @@ async def get_trained(ask: Ask) -> Response:
 @worded
 async def get_untrained(ask: Ask) -> Response:
     """The first weights of the model of a result."""
-    _, result = await _found(ask)
-    model = await _model_of(ask, result)
+    _, result = await result_of(ask)
+    model = await model_of(ask, result)
     reference = text(status_of(model).get("weightsRef"))
     if not reference:
         raise Refused("not-found", f"model {result.get('model')} is not checked yet")
@@ -173,14 +175,14 @@ async def _file(ask: Ask, reference: str, framework: str) -> Response:
 
 @worded
 async def suggested_inference(ask: Ask) -> Response:
-    deployment, _ = await _found(ask)
+    deployment, _ = await result_of(ask)
     return json_answer(await views.suggested(ask, deployment))
 
 
 @worded
 async def post_inference(ask: Ask) -> Response:
     body = await ask.object()
-    deployment, result = await _found(ask)
+    deployment, result = await result_of(ask)
     name = text(section(deployment, "metadata").get("name"))
     made = bodies.inference_object(body, deployment=name, model=text(result.get("model")))
     return await views.create(ask, "inferences", made)

@@ -76,6 +76,13 @@ def kafkaml_schemas() -> dict[str, Obj]:
     }  # fmt: skip
 
 
+_TOLD: Final[Obj] = {
+    **dict.fromkeys(("train_metrics", "val_metrics", "test_metrics"), _EITHER),
+    "training_time": _MAYBE,
+    "confusion_matrix": {"type": ["array", "null"], "items": {"type": "array"}},
+}
+
+
 def _row(*required: str) -> Obj:
     return _object({"id": _TEXT}, "id", *required)
 
@@ -113,6 +120,11 @@ def _bodies() -> dict[str, Obj]:
                 **dict.fromkeys(("input_kafka_broker", "output_kafka_broker"), _most(4096)),
             },
             "input_topic", "output_topic",
+        ),
+        "KafkaMLTold": _object({**_TOLD, "data": _EITHER}),
+        "KafkaMLTrained": _object(
+            {"trained_model": {"type": "string", "format": "binary"}, "data": _TEXT},
+            "trained_model",
         ),
         "KafkaMLDatasource": _object(
             {

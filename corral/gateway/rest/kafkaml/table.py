@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from corral.gateway.rest.kafkaml import results, views
+from corral.gateway.rest.kafkaml import posted, results, views
 from corral.gateway.rest.routes import Answer, Operation, View
 
 __all__ = ["KAFKAML", "TAG"]
@@ -64,6 +64,15 @@ def _stop(path: str, plural: str, view: View, summary: str, name: str) -> Operat
     )  # fmt: skip
 
 
+def _tell(
+    path: str, view: View, body: str, types: tuple[str, ...], summary: str, name: str
+) -> Operation:
+    return Operation(
+        "POST", _ROOT + path, "report", view, summary, (_DONE,), body=body, body_types=types,
+        plural=_DEPLOYMENTS, name=f"kafkaml_{name}",
+    )  # fmt: skip
+
+
 _MODEL, _MODEL_ROW = "KafkaMLModel", "KafkaMLModelRow"
 _CONFIGURATION, _CONFIGURATION_ROW = "KafkaMLConfiguration", "KafkaMLConfigurationRow"
 
@@ -107,6 +116,8 @@ KAFKAML: Final[tuple[Operation, ...]] = (
     _get("/results/", _DEPLOYMENTS, results.list_results, "KafkaMLResultRows", "List results",
          "results"),
     _file("/results/{name}", results.get_untrained, "The model before its training", "untrained"),
+    _tell("/results/{name}", posted.post_result, "KafkaMLTrained", posted.FORMS[2:],
+          "Put a model that was trained elsewhere into a result", "post_result"),
     _delete("/results/{name}", _DEPLOYMENTS, results.delete_result,
             "Delete the deployment of a result", "delete_result"),
     _stop("/results/stop/{name}", _DEPLOYMENTS, results.stop_result,
@@ -114,6 +125,8 @@ KAFKAML: Final[tuple[Operation, ...]] = (
     _file("/results/model/{name}", results.get_trained, "The trained model", "trained"),
     _get("/results_metrics/{name}", _DEPLOYMENTS, results.get_metrics, "KafkaMLMetrics",
          "The last metrics of a result", "metrics"),
+    _tell("/results_metrics/{name}", posted.post_metrics, "KafkaMLTold", posted.FORMS,
+          "Put metrics that were measured elsewhere into a result", "post_metrics"),
     _get("/results/chart/{name}", _DEPLOYMENTS, results.get_chart, "KafkaMLChart",
          "The metrics of a result by round", "chart"),
     _get("/results/confusion_matrix/{name}", _DEPLOYMENTS, results.get_confusion_matrix,
