@@ -126,6 +126,8 @@ class FederatedDeployment(Kind):
     def checks(self, old: Self | None) -> Iterator[Check]:
         spec = self.spec
         yield Check(("spec.configuration", "spec.model"), rules.source_problems(spec))
+        modes = ("spec.incremental", "spec.unsupervised", "spec.streamTimeout")
+        yield Check(modes, rules.mode_problems(spec))
         path = "spec.aggregation"
         yield Check((path,), rules.aggregation_problems(path, spec.aggregation))
         yield Check(("spec.topics",), rules.topic_problems("spec.topics", spec.topics))

@@ -23,6 +23,7 @@ __all__ = [
     "config_problems",
     "datasource_problems",
     "inference_problems",
+    "mode_problems",
     "source_problems",
     "strategy_name",
     "topic_problems",
@@ -58,6 +59,15 @@ def source_problems(spec: FederatedDeploymentSpec) -> Found:
     if bool(spec.configuration) == bool(spec.model):
         why = "name a configuration or a model, and not both"
         yield invalid_value("spec.configuration", spec.configuration, why)
+
+
+def mode_problems(spec: FederatedDeploymentSpec) -> Found:
+    if spec.incremental and spec.unsupervised:
+        why = "labels are made up for data that is all there: leave incremental or this away"
+        yield invalid_value("spec.unsupervised", spec.unsupervised, why)
+    if spec.stream_timeout < -1:
+        why = "must be milliseconds, or -1 for no limit"
+        yield invalid_value("spec.streamTimeout", spec.stream_timeout, why)
 
 
 def aggregation_problems(path: str, found: Aggregation) -> Found:

@@ -247,7 +247,7 @@ def client_job(
         "FEDERATED_MODEL_ID": result["federatedStringId"],
         "FEDERATED_CLIENT_ID": client,
         "NVIDIA_VISIBLE_DEVICES": "all",
-        "CASE": "1",
+        "CASE": "2" if data.incremental else "1",
         "KAFKAML_TOPICS": topics_text(deployment),
         "KAFKAML_MODEL_CODE_DIR": _CODE_DIR,
     }

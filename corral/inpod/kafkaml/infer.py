@@ -1,18 +1,17 @@
 """``python -m corral.inpod.kafkaml.infer``: answers what comes on a topic with a trained model.
 
-The model answers in a confined process of its own, a batch at a time. Offsets are committed when
-all answers before them are stored: after a crash some are given again, none is lost.
+The model answers in a confined process of its own, which is kept (`answering`). Offsets are
+committed when all answers before them are stored: after a crash some are given again, none is lost.
 """
 
 from __future__ import annotations
 
 import json
 import logging
+import math
 import os
-import shutil
 import signal
 import sys
-import tempfile
 import threading
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -24,8 +23,8 @@ from confluent_kafka import Consumer, Message, Producer, TopicPartition
 from confluent_kafka import KafkaException as Failure
 from numpy.typing import NDArray
 
-from corral.inpod.confine import Limits, run
-from corral.inpod.kafkaml.inside import read_metadata, read_weights, write_weights
+from corral.inpod.confine import ConfineError, NotStarted
+from corral.inpod.kafkaml.answering import Answers
 from corral.inpod.kafkaml.kafka import Access, KafkaError, Topic, ensure
 from corral.inpod.kafkaml.records import RecordError, decoder
 
@@ -53,6 +52,8 @@ class InferenceSettings:
     source: Path | None = None
     limit: float | None = None
     upper: str = ""
+    seconds: float = 120.0
+    """For the answers to a batch."""
 
     @classmethod
     def from_environment(cls, env: Mapping[str, str]) -> InferenceSettings:
@@ -71,6 +72,7 @@ class InferenceSettings:
             source=Path(source) if source else None,
             limit=float(limit) if limit else None,
             upper=env.get("OUTPUT_UPPER") or "",
+            seconds=float(env.get("KAFKAML_ANSWER_SECONDS") or 120),
         )
 
 
@@ -81,11 +83,18 @@ class Worker:
         self._settings = settings
         self._stop = stop
         self._decode = decoder(settings.input_format, settings.input_config, "data")
-        self._told = read_metadata(settings.model)
+        self._model = Answers(settings.model, settings.source, seconds=settings.seconds)
         self.answered = 0
 
     def run(self) -> None:
-        """Until it is asked to stop. Raises KafkaError."""
+        """Until it is asked to stop. Raises KafkaError, NotStarted, ConfineError."""
+        try:
+            self._model.start()
+            self._run()
+        finally:
+            self._model.close()
+
+    def _run(self) -> None:
         settings = self._settings
         ensure(settings.inputs, [Topic(settings.input_topic, 10_000_000)])
         ensure(settings.outputs, [Topic(settings.output_topic, 10_000_000)])
@@ -95,6 +104,8 @@ class Worker:
                 "group.id": settings.group,
                 "enable.auto.commit": False,
                 "auto.offset.reset": "earliest",
+                # a batch that is asked again in halves takes its time
+                "max.poll.interval.ms": 3_600_000,
             }
         )
         producer = Producer({**settings.outputs.settings(), "enable.idempotence": True})
@@ -126,25 +137,40 @@ class Worker:
         for message in messages:
             said: Any = message
             try:
-                samples.append(self._decode(said.value() or b""))
+                samples.append(self._sample(said.value() or b""))
                 asked.append(message)
             except RecordError as error:
                 logger.warning("message %d is left out: %s", said.offset(), error)
         if not asked:
             return
-        answers = self._predict(np.stack(samples))
+        answers = self._model.ask(np.stack(samples))
         failed: list[str] = []
 
         def stored(error: Any, _: Any) -> None:
             if error is not None:
                 failed.append(error.str())
 
+        count = 0
         for message, values in zip(asked, answers, strict=True):
-            self._send(producer, message, values, stored)
+            if isinstance(values, str):
+                place: Any = message
+                logger.warning("message %d has no answer: %s", place.offset(), values)
+            else:
+                self._send(producer, message, values, stored)
+                count += 1
         left = producer.flush(120)
         if failed or left:
             raise KafkaError(f"answers were not stored: {failed[0] if failed else 'in time'}")
-        self.answered += len(asked)
+        self.answered += count
+
+    def _sample(self, data: bytes) -> Array:
+        """Raises RecordError where it is none that the model takes."""
+        found, shape = self._decode(data), self._model.shape
+        if shape is None:
+            return found
+        if found.size != math.prod(shape):
+            raise RecordError(f"its shape is {list(found.shape)}; the model takes {list(shape)}")
+        return found.reshape(shape)
 
     def _send(self, producer: Producer, message: Message, values: Array, stored: Any) -> None:
         settings, said = self._settings, message
@@ -156,34 +182,6 @@ class Worker:
         producer.produce(topic, value=value, headers=headers, on_delivery=stored)
         producer.poll(0)
 
-    def _predict(self, x: Array) -> Array:
-        """Raises KafkaError where the model does not answer."""
-        with tempfile.TemporaryDirectory(prefix="corral-infer-") as folder:
-            given, out = Path(folder, "given"), Path(folder, "out")
-            given.mkdir()
-            out.mkdir()
-            plan = {
-                "framework": self._told.get("framework") or "numpy",
-                "architecture": self._told.get("architecture") or "",
-                "compile_args": json.loads(self._told.get("compile_args") or "{}"),
-            }
-            (given / "plan.json").write_text(json.dumps(plan))
-            write_weights(given / "weights.safetensors", read_weights(self._settings.model))
-            np.save(given / "data.npy", x)
-            if self._settings.source is not None:
-                shutil.copytree(self._settings.source, given / "source", symlinks=False)
-            ended = run(
-                "corral.inpod.kafkaml.inside:predict",
-                [str(given), str(out)],
-                readable=[given],
-                writable=[out],
-                limits=Limits(seconds=120),
-            )
-            if ended.code:
-                raise KafkaError(f"the model does not answer: {ended.why}")
-            answers: Array = np.load(out / "answers.npy", allow_pickle=False)
-            return answers
-
 
 def main() -> int:
     """Answer until SIGTERM."""
@@ -193,7 +191,10 @@ def main() -> int:
         signal.signal(number, lambda *_: stop.set())
     try:
         Worker(InferenceSettings.from_environment(os.environ), stop).run()
-    except (KafkaError, RecordError, ValueError, KeyError, OSError) as error:
+    except NotStarted as error:
+        logger.error("the model does not answer: %s", error)
+        return 1
+    except (KafkaError, ConfineError, RecordError, ValueError, KeyError, OSError) as error:
         logger.error("%s: %s", type(error).__name__, error)
         return 1
     return 0

@@ -6,6 +6,7 @@ an exit code; the last line it prints says why where that is not 0. See `corral.
 
 from __future__ import annotations
 
+import io
 import json
 import struct
 import sys
@@ -20,10 +21,20 @@ from corral.federated.codecs.safetensors import SafeTensors
 from corral.federated.errors import UpdateRejected
 from corral.federated.tensors import Model as Tensors
 from corral.federated.tensors import Tensor
+from corral.inpod.confine import Channel
 from corral.inpod.kafkaml.confusion import confusion
-from corral.inpod.kafkaml.models import Model, ModelError, Source, build, describe, revive
+from corral.inpod.kafkaml.models import (
+    Metrics,
+    Model,
+    ModelError,
+    Source,
+    build,
+    describe,
+    revive,
+)
+from corral.inpod.kafkaml.pseudo import certain
 
-__all__ = ["check", "predict", "read_metadata", "read_weights", "test", "train", "write_weights"]
+__all__ = ["answer", "check", "read_metadata", "read_weights", "test", "train", "write_weights"]
 
 Array = NDArray[Any]
 MAX_HEADER: Final = 100_000_000
@@ -106,14 +117,12 @@ def train(words: list[str]) -> int:
         model.set_weights(read_weights(given / "weights.safetensors"))
         x, y = _data(given, "train")
         validation = _data(given, "validation") if plan.get("validation") else None
-        metrics = model.fit(
-            x,
-            y,
-            batch=int(plan["batch"]),
-            options=plan.get("options") or {},
-            validation=validation,
-            seed=int(plan.get("seed", 0)),
-        )
+        metrics = _fitted(model, plan, x, y, validation)
+        if plan.get("unsupervised_rounds"):
+            unlabelled = np.load(given / "unlabelled.npy", allow_pickle=False, mmap_mode="r")
+            more, taken = _fitted_on(unlabelled, model, plan, x, y, validation)
+            metrics = more or metrics
+            metrics["training"]["pseudo_labelled"] = taken
         weights = model.weights()
         if not all(np.isfinite(array).all() for array in weights):
             raise ModelError("training gave weights that are not finite: the learning rate is high")
@@ -122,24 +131,6 @@ def train(words: list[str]) -> int:
         return 1
     write_weights(out / "weights.safetensors", weights)
     (out / "metrics.json").write_text(json.dumps(metrics))
-    return 0
-
-
-def predict(words: list[str]) -> int:
-    """GIVEN OUT: what the model gives for ``given/data.npy``; metrics where there are labels."""
-    given, out = Path(words[0]), Path(words[1])
-    plan = json.loads((given / "plan.json").read_text())
-    try:
-        model = _revived(given, plan)
-        model.set_weights(read_weights(given / "weights.safetensors"))
-        x = np.load(given / "data.npy", allow_pickle=False)
-        np.save(out / "answers.npy", model.predict(x), allow_pickle=False)
-        if (given / "labels.npy").exists():
-            y = np.load(given / "labels.npy", allow_pickle=False)
-            (out / "metrics.json").write_text(json.dumps(model.evaluate(x, y)))
-    except (ModelError, ValueError, TypeError) as error:
-        _say(f"{type(error).__name__}: {error}")
-        return 1
     return 0
 
 
@@ -156,6 +147,30 @@ def test(words: list[str]) -> int:
         _say(f"{type(error).__name__}: {error}")
         return 1
     (out / "test.json").write_text(json.dumps(found))
+    return 0
+
+
+def answer(words: list[str]) -> int:
+    """GIVEN: load the model of ``given/plan.json``, and answer arrays with arrays."""
+    channel = Channel()
+    given = Path(words[0])
+    try:
+        plan = json.loads((given / "plan.json").read_text())
+        model = _revived(given, plan)
+        model.set_weights(read_weights(given / "weights.safetensors"))
+    except (ModelError, ValueError, TypeError) as error:
+        channel.refuse(f"{type(error).__name__}: {error}")
+        return 1
+    channel.ready()
+    for request in channel.requests():
+        try:
+            data = io.BytesIO()
+            x = np.load(io.BytesIO(request), allow_pickle=False)
+            np.save(data, np.asarray(model.predict(x)), allow_pickle=False)
+        except Exception as error:  # the model's own code may raise anything
+            channel.refuse(f"{type(error).__name__}: {error}")
+        else:
+            channel.answer(data.getvalue())
     return 0
 
 
@@ -182,6 +197,45 @@ def _revived(given: Path, plan: Mapping[str, Any]) -> Model:
     source = _source(given / "source") if (given / "source").exists() else None
     arguments = plan.get("compile_args") or {}
     return revive(plan["framework"], plan.get("architecture") or "", arguments, source)
+
+
+def _fitted(
+    model: Model,
+    plan: Mapping[str, Any],
+    x: Array,
+    y: Array,
+    validation: tuple[Array, Array] | None,
+    again: int = 0,
+) -> Metrics:
+    return model.fit(
+        x,
+        y,
+        batch=int(plan["batch"]),
+        options=plan.get("options") or {},
+        validation=validation,
+        seed=int(plan.get("seed", 0)) + again,
+    )
+
+
+def _fitted_on(
+    unlabelled: Array,
+    model: Model,
+    plan: Mapping[str, Any],
+    x: Array,
+    y: Array,
+    validation: tuple[Array, Array] | None,
+) -> tuple[Metrics | None, list[float]]:
+    """Train with labels that the model itself is certain of, again and again; how many each."""
+    metrics: Metrics | None = None
+    taken: list[float] = []
+    for number in range(int(plan["unsupervised_rounds"])):
+        sure, labels = certain(model.predict(unlabelled), y, float(plan["confidence"]))
+        taken.append(float(len(labels)))
+        if not len(labels):
+            break
+        more, named = np.concatenate([x, unlabelled[sure]]), np.concatenate([y, labels])
+        metrics = _fitted(model, plan, more, named, validation, number + 1)
+    return metrics, taken
 
 
 def _data(folder: Path, part: str) -> tuple[Array, Array]:

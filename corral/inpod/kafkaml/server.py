@@ -64,16 +64,13 @@ def deployment_of(
             enough=said.get("minUpdates") or 1,
             timeout=float(said.get("timeoutSeconds", 600)),
             on_timeout=said.get("onTimeout") or "aggregate",
+            streams=bool(spec.get("incremental")),
         ),
         framework=model.get("framework") or "tf",
         architecture=model.get("architecture") or "",
         compile_args=arguments,
-        training_settings={
-            "batch": spec.get("batch") or 32,
-            "kwargs_fit": spec.get("kwargsFit") or {},
-            "kwargs_val": spec.get("kwargsVal") or {},
-            "unsupervised": bool(spec.get("unsupervised")),
-        },
+        training_settings=_training(spec),
+        incremental=bool(spec.get("incremental")),
         input_shape=model.get("input_shape") or "",
         output_shape=model.get("output_shape") or "",
         strategy=str(said.get("strategy") or "fedavg"),
@@ -83,6 +80,22 @@ def deployment_of(
         legacy=bool(spec.get("legacyWeights")),
         result_id=str(result),
     )
+
+
+def _training(spec: Mapping[str, Any]) -> dict[str, Any]:
+    """What clients are told of their part."""
+    out = {
+        "batch": spec.get("batch") or 32,
+        "kwargs_fit": spec.get("kwargsFit") or {},
+        "kwargs_val": spec.get("kwargsVal") or {},
+        "unsupervised": bool(spec.get("unsupervised")),
+    }
+    if spec.get("unsupervised"):
+        out["unsupervised_rounds"] = spec.get("unsupervisedRounds") or 5
+        out["confidence"] = spec.get("confidence") or 0.9
+    if spec.get("incremental"):
+        out["stream_timeout"] = spec.get("streamTimeout", 60_000)
+    return out
 
 
 class Told:

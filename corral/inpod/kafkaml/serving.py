@@ -107,6 +107,7 @@ class Deployment:
     config: Mapping[str, Any] = field(default_factory=dict)
     data_restriction: Mapping[str, Any] = field(default_factory=dict)
     min_data: int = 0
+    incremental: bool = False
     legacy: bool = False
     result_id: str = "1"
 
@@ -260,6 +261,7 @@ class Server:
             made.data_restriction,
             made.min_data,
             made.framework,
+            incremental=made.incremental,
         )
         sender.send(self._names.announcements, message.encode())
 

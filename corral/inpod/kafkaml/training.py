@@ -16,6 +16,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Mapping
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
@@ -48,8 +49,9 @@ from corral.inpod.kafkaml.messages import (
 )
 from corral.inpod.kafkaml.names import Names
 from corral.inpod.kafkaml.ranges import Range, parse_ranges
-from corral.inpod.kafkaml.records import RecordError, labelled
+from corral.inpod.kafkaml.records import RecordError, decoder, labelled
 from corral.inpod.kafkaml.rounds import LAST
+from corral.inpod.kafkaml.streams import Stream, readable, seconds
 from corral.inpod.kafkaml.weights import WeightsError
 from corral.inpod.kafkaml.weights import read_weights as weights_of
 
@@ -61,6 +63,8 @@ Array = NDArray[Any]
 MODEL_LIMIT: Final = 1 << 34
 """Bytes of a model's weights that a client takes."""
 _LAST_RANK: Final = sys.float_info.max
+_INCREMENTAL: Final = ("2", "4")
+"""Cases of clients whose data goes on."""
 
 
 class ClientError(Exception):
@@ -86,6 +90,10 @@ class ClientSettings:
     validation_rate: float = 0.0
     test_rate: float = 0.0
     total: int | None = None
+    unlabelled: str = ""
+    """Ranges of data without labels."""
+    incremental: bool = False
+    """The topic goes on: every update is of what has come since the last one."""
     source: Path | None = None
     """The folder with the model's code, for models that travel as code."""
     idle: float = 3600.0
@@ -111,6 +119,8 @@ class ClientSettings:
                 validation_rate=float(env.get("VALIDATION_RATE") or 0),
                 test_rate=float(env.get("TEST_RATE") or 0),
                 total=int(total) if total and total != "None" else None,
+                unlabelled=_ranges_of(env.get("UNSUPERVISED_TOPIC")),
+                incremental=env.get("CASE", "").strip() in _INCREMENTAL,
                 source=Path(source) if source else None,
                 idle=float(env.get("KAFKAML_IDLE_SECONDS") or 3600),
                 train_seconds=int(env.get("KAFKAML_TRAIN_SECONDS") or 3600),
@@ -119,6 +129,11 @@ class ClientSettings:
             )
         except (ValueError, KafkaError) as error:
             raise ClientError(f"the environment cannot be used: {error}") from error
+
+
+def _ranges_of(text: str | None) -> str:
+    """A topic that may be said to be none."""
+    return "" if text is None or text.strip() in ("", "None", "null") else text.strip()
 
 
 def _needed(env: Mapping[str, str], name: str) -> str:
@@ -153,12 +168,14 @@ class Client:
         settings = self._settings
         given = folder / "given"
         given.mkdir()
-        self._load(given)
+        if not settings.incremental:
+            self._load(given)
         ensure(settings.cloud, [Topic(self._own, LARGEST)])
         for topic in (self._names.model_control, self._names.client_control):
             ends(settings.cloud, topic, patience=settings.idle)  # the server makes them
         sent = 0
         with (
+            self._stream() as stream,
             Sender(settings.cloud) as sender,
             Follower(settings.cloud, self._names.model_control) as heard,
         ):
@@ -172,7 +189,13 @@ class Client:
                 if control.test:
                     self._test(control, weights, given, folder, sender)
                     return sent
+                if stream is not None:
+                    if not self._gather(stream, control, given):
+                        return sent  # its data has come to an end
+                    control, weights = self._newer(heard, control, weights)
                 self._train(control, weights, given, folder, sender)
+                if stream is not None:
+                    stream.commit()
                 sent, self._done = sent + 1, _rank(control)
                 if control.version == LAST and not self._tests:
                     return sent
@@ -192,30 +215,77 @@ class Client:
         if settings.total is not None:
             records = (record for _, record in zip(range(settings.total), records, strict=False))
         x, y = labelled(records, settings.input_format, settings.input_config)
+        if settings.unlabelled:
+            self._load_unlabelled(given)
         total = len(x)
         train = int((1 - settings.validation_rate - settings.test_rate) * total)
         if train < 1:
             raise ClientError(f"of {total} records none is left to train on")
         checked = train + int(settings.validation_rate * total)
+        self._split(given, x, y, train, checked)
+        self._tests = total - checked if settings.test_rate else 0
+        logger.info("%d records: %d to train on", total, train)
+
+    def _split(self, given: Path, x: Array, y: Array, train: int, checked: int) -> None:
         np.save(given / "train_x.npy", x[:train])
         np.save(given / "train_y.npy", y[:train])
         np.save(given / "validation_x.npy", x[train:checked])
         np.save(given / "validation_y.npy", y[train:checked])
         np.save(given / "test_x.npy", x[checked:])
         np.save(given / "test_y.npy", y[checked:])
-        self._samples = total
+        self._samples = len(x)
         self._validates = checked > train
-        self._tests = total - checked if settings.test_rate else 0
-        logger.info("%d records: %d to train on", total, train)
+
+    def _load_unlabelled(self, given: Path) -> None:
+        settings = self._settings
+        decode = decoder(settings.input_format, settings.input_config, "data")
+        found = read(settings.data, parse_ranges(settings.unlabelled))
+        samples = [decode(record.value or b"") for record in found]
+        if samples:
+            np.save(given / "unlabelled.npy", np.stack(samples))
+            logger.info("%d records without labels", len(samples))
+
+    def _stream(self) -> AbstractContextManager[Stream | None]:
+        settings = self._settings
+        if not settings.incremental:
+            return nullcontext()
+        group = client_key(self._names.federated_id, settings.client).decode()
+        return Stream(settings.data, settings.topic, group=group, patience=settings.idle)
+
+    def _gather(self, stream: Stream, control: ModelControl, given: Path) -> bool:
+        """Have something to train on; whether there is any."""
+        said, settings = control.training_settings, self._settings
+        silence = seconds(said.get("stream_timeout"))
+        while found := stream.gather(least=int(said.get("batch") or 32), silence=silence):
+            made = readable(found, settings.input_format, settings.input_config)
+            if made is not None:
+                x, y = made
+                train = max(int((1 - settings.validation_rate) * len(x)), 1)
+                self._split(given, x, y, train, len(x))
+                logger.info("%d records have come: %d to train on", len(x), train)
+                return True
+        return False
 
     # -- versions --------------------------------------------------------------------------------
 
-    def _newest(self, heard: Follower) -> tuple[ModelControl, list[Array]]:
+    def _newer(
+        self, heard: Follower, control: ModelControl, weights: list[Array]
+    ) -> tuple[ModelControl, list[Array]]:
+        """What the server has told of while there was nothing to train on, or what was there."""
+        try:
+            return self._newest(heard, idle=0.0)
+        except Silence:
+            return control, weights
+
+    def _newest(
+        self, heard: Follower, *, idle: float | None = None
+    ) -> tuple[ModelControl, list[Array]]:
         """The newest version that the server has told of, with its weights; waits for one.
 
         Messages may come twice and in any order; one whose weights are none is left out.
         """
-        until = time.monotonic() + self._settings.idle
+        patience = self._settings.idle if idle is None else idle
+        until = time.monotonic() + patience
         told: list[ModelControl] = []
         while True:
             record = heard.poll(0.3 if told else 1.0)
@@ -228,7 +298,7 @@ class Client:
                 if time.monotonic() > until:
                     raise Silence(
                         f"the server has said nothing on {self._names.model_control} "
-                        f"for {self._settings.idle:g} s"
+                        f"for {patience:g} s"
                     )
                 continue
             try:
@@ -338,6 +408,9 @@ class Client:
             "seed": _seed(self._settings.client, control.version),
             "validation": self._validates,
         }
+        if said.get("unsupervised") and (given / "unlabelled.npy").exists():
+            plan["unsupervised_rounds"] = int(said.get("unsupervised_rounds") or 5)
+            plan["confidence"] = float(said.get("confidence") or 0.9)
         (given / "plan.json").write_text(json.dumps(plan))
 
 

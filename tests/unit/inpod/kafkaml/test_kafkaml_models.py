@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from corral.inpod.confine import Limits, run
+from corral.inpod.kafkaml.answering import Answers
 from corral.inpod.kafkaml.inside import read_weights, write_weights
 from corral.inpod.kafkaml.layers import Dense, Flatten, Sequential, model_from_json
 
@@ -107,16 +108,19 @@ def test_a_model_is_checked_trained_and_asked(name: str, tmp_path: Path) -> None
     assert metrics["training"]["accuracy"][-1] > 0.9
     assert metrics["validation"]["accuracy"][-1] > 0.9
 
-    (out / "weights.safetensors").replace(given / "weights.safetensors")
-    np.save(given / "data.npy", x[300:])
-    np.save(given / "labels.npy", y[300:])
-    ended = run(f"{work}:predict", [str(given), str(out)], readable=[given], writable=[out],
-                limits=LIMITS)  # fmt: skip
-    assert ended.code == 0, ended.output
-    answers = np.load(out / "answers.npy")
-    accuracy = float((answers.argmax(axis=1) == y[300:]).mean())
-    found = json.loads((out / "metrics.json").read_text())["accuracy"]
-    assert abs(accuracy - found) < 1e-6
+    told = {
+        "framework": name, "architecture": said["architecture"], "input_shape": "8",
+        "compile_args": json.dumps(said["compile_args"]),
+    }  # fmt: skip
+    model = tmp_path / "model"
+    write_weights(model, read_weights(out / "weights.safetensors"), told)
+    answers = Answers(model, None if said["architecture"] else code, seconds=60)
+    try:
+        found = np.array(answers.ask(x[300:]))
+    finally:
+        answers.close()
+    accuracy = float((found.argmax(axis=1) == y[300:]).mean())
+    assert abs(accuracy - metrics["validation"]["accuracy"][-1]) < 1e-6
 
 
 @pytest.mark.parametrize(
