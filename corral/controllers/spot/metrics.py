@@ -22,7 +22,7 @@ class JobMetrics:
     def __init__(self, registry: CollectorRegistry) -> None:
         place = ("cloud", "zone", "machine_type", "model")
         self._machines = Counter(
-            "corral_spot_machines_total",
+            "corral_spot_machine_events_total",
             "Machines of spot jobs, by what has become of them",
             [*place, "event"],
             registry=registry,

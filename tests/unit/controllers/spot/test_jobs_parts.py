@@ -205,7 +205,7 @@ def test_figures_for_prometheus() -> None:
     def value(name: str, **labels: str) -> float | None:
         return registry.get_sample_value(name, labels)
 
-    assert value("corral_spot_machines_total", **place, event="given") == 1
+    assert value("corral_spot_machine_events_total", **place, event="given") == 1
     assert value("corral_spot_active_copies", **of_job) == 1
     first = stage.wishes[0]["instance"]
     stage.news.clear()
