@@ -98,11 +98,13 @@ class MachineReconciler:
         self._statuses = StatusController(
             manager.client, SPOTINSTANCEVMS, self._written, field_manager=settings.field_manager
         )
-        self.metrics = MachineMetrics(manager.metrics.registry) if manager.metrics else None
+        self.metrics: MachineMetrics | None = None
+        if manager.metrics:
+            self.metrics = MachineMetrics(manager.metrics.registry, self.vms)
         self._teller = Teller(manager.recorder(COMPONENT), self.metrics)
         self.marks = MachineNodes(manager.client, self.nodes, field_manager=settings.field_manager)
-        self.providers = Providers(manager.client, settings)
         self._listeners = Listeners(self._hear)
+        self.providers = Providers(manager.client, settings, closing=self._listeners.stop)
         self._clouds = MachineClouds(
             self.providers, self.marks, Joiner(manager.client), self._listeners, wall=wall
         )

@@ -12,7 +12,7 @@ from typing import Final
 from corral.api.spot_spec import Placement
 from corral.api.spot_vm import SpotInstanceVMSpec
 from corral.clouds.base import CloudProvider, Hazard, Price
-from corral.clouds.errors import BadRequest, CloudError, Transient
+from corral.clouds.errors import CloudError, Transient
 from corral.controllers.podstates import moment
 from corral.controllers.spot import machines_entries as entries
 from corral.controllers.spot.machines_entries import Change
@@ -173,7 +173,7 @@ async def _facts(
     zones = list(dict.fromkeys(cloud_zone(cloud, place.region, place.zone) for place in here))
     types = list(dict.fromkeys(place.machine_type for place in here))
     hazards: Sequence[Hazard] = ()
-    with suppress(BadRequest):  # not every account may ask
+    with suppress(CloudError):  # not every account may ask; what was learnt does as well
         hazards = await provider.hazards(types, zones)
     return await provider.prices(types, zones), hazards
 

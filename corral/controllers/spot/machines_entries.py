@@ -30,6 +30,7 @@ __all__ = [
     "PENDING",
     "PROVISIONING",
     "RUNNING",
+    "STATES",
     "STOPPING",
     "TERMINATED",
     "Change",
@@ -54,6 +55,7 @@ PROVISIONING: Final = "PROVISIONING"
 RUNNING: Final = "RUNNING"
 STOPPING: Final = "STOPPING"
 TERMINATED: Final = "TERMINATED"
+STATES: Final = (PENDING, PROVISIONING, RUNNING, STOPPING, TERMINATED)
 _WORDS: Final = 500
 """Longest message."""
 

@@ -49,6 +49,13 @@ class Listeners:
                 logger.exception("cannot hear what %s tells", provider.name)
             await asyncio.sleep(_PAUSE)
 
+    async def stop(self, provider: CloudProvider) -> None:
+        """Listen to this one no longer."""
+        task = self._tasks.pop(id(provider), None)
+        if task is not None:
+            task.cancel()
+            await asyncio.gather(task, return_exceptions=True)
+
     async def close(self) -> None:
         tasks = list(self._tasks.values())
         self._tasks.clear()

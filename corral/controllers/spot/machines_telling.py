@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from typing import Final
 
-from prometheus_client import CollectorRegistry, Counter, Histogram
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 
+from corral.api.spot_vm import CLOUDS
 from corral.controllers.podstates import moment
-from corral.controllers.spot.machines_entries import TERMINATED
+from corral.controllers.spot.machines_entries import STATES, TERMINATED, is_over
 from corral.kube.types import Obj
+from corral.runtime.informer import Informer
 from corral.runtime.recorder import EventRecorder
 
 __all__ = ["MachineMetrics", "Teller"]
@@ -18,10 +21,33 @@ _BUCKETS: Final = (1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 120.0, 300.0, 600.0, 900.0)
 _ORDERLY: Final = "Deleted"
 
 
+def _count(vms: Informer, cloud: str, state: str) -> float:
+    found = (
+        entry
+        for vm in vms.store.objects()
+        for entry in (vm.get("status") or {}).get("provisionedInstances") or ()
+    )
+    return float(
+        sum(
+            entry.get("state") == state and entry.get("cloud") == cloud and not is_over(entry)
+            for entry in found
+        )
+    )
+
+
 class MachineMetrics:
     """In the registry that is passed in; once a process."""
 
-    def __init__(self, registry: CollectorRegistry) -> None:
+    def __init__(self, registry: CollectorRegistry, vms: Informer) -> None:
+        count = Gauge(
+            "corral_spot_machines",
+            "Machines of spot jobs that there are, by state",
+            ["cloud", "state"],
+            registry=registry,
+        )
+        for cloud in CLOUDS:
+            for state in STATES:
+                count.labels(cloud, state).set_function(partial(_count, vms, cloud, state))
         self.made = Counter(
             "corral_spot_machines_made_total",
             "Machines that clouds have made for spot jobs",

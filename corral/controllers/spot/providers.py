@@ -5,7 +5,7 @@ from __future__ import annotations
 import base64
 import hashlib
 import json
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
 
 from corral.api.spot_vm import LocalMachine, SpotInstanceVMSpec
@@ -25,11 +25,21 @@ __all__ = ["Providers"]
 class Providers:
     """All accounts of one operator."""
 
-    def __init__(self, client: KubeClient, settings: MachineSettings) -> None:
+    def __init__(
+        self,
+        client: KubeClient,
+        settings: MachineSettings,
+        *,
+        closing: Callable[[CloudProvider], Awaitable[None]] | None = None,
+    ) -> None:
+        """``closing`` is called with an account whose credentials there are newer ones of."""
         self._client = client
+        self._closing = closing
         self._settings = settings
         self._open: dict[str, CloudProvider] = {}
         """By cloud, options and credentials."""
+        self._newest: dict[str, str] = {}
+        """Key of the account, by the words that mean it."""
         self._known: dict[tuple[str, str], Mapping[str, str]] = {}
         """What Secrets held last: machines must go though their Secret went first."""
         self._owner = settings.owner
@@ -60,7 +70,22 @@ class Providers:
             from corral.clouds.opening import open_provider
 
             self._open[key] = open_provider(cloud, options, credentials)
+        await self._replace(
+            _key(cloud, options, {"namespace": namespace, **(reference or {})}), key
+        )
         return self._open[key]
+
+    async def _replace(self, words: str, key: str) -> None:
+        """Close what the same words meant before, unless others mean it too."""
+        old = self._newest.get(words)
+        self._newest[words] = key
+        if old is None or old == key or old in self._newest.values():
+            return
+        provider = self._open.pop(old, None)
+        if provider is not None:
+            if self._closing is not None:
+                await self._closing(provider)
+            await provider.close()
 
     def _local(self, machine: LocalMachine) -> CloudProvider:
         local = self._settings.local

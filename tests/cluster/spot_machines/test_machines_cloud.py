@@ -203,6 +203,18 @@ def test_a_cloud_takes_a_machine_and_has_no_other(cloudy: Stage, google: Google)
     assert google.names() == set()
 
 
+def test_machines_go_though_their_secret_went_first(cloudy: Stage, google: Google) -> None:
+    machines(cloudy)
+    cloudy.job(credentialsSecretRef={"name": "google"})
+    cloudy.start()
+    cloudy.wish("m-0-1", **PLACE)
+    cloudy.await_entry("m-0-1", state="RUNNING")
+    cloudy.objects.delete("v1", "secrets", "google")
+    cloudy.objects.delete(API, VMS, "here")
+    eventually(lambda: cloudy.objects.find(API, VMS, "here") is None)
+    assert google.names() == set()
+
+
 @pytest.mark.parametrize(
     ("reference", "words"),
     [
