@@ -37,6 +37,7 @@ from tests.cluster.operator.federated import run_federated
 from tests.cluster.operator.kafkaml import run_kafkaml
 from tests.cluster.operator.operators import beside, job, operating
 from tests.cluster.operator.rights import RecordingClient, Right, given
+from tests.cluster.operator.spot import run_spot
 from tests.registries import running_registry
 
 Obj = dict[str, Any]
@@ -160,6 +161,7 @@ async def shown(
                 await until(lambda: trusted(admin))
                 await run_federated(admin, namespace)
                 await run_kafkaml(admin, namespace)
+                await run_spot(admin, namespace)
                 await run_jobs(admin, namespace, volume)
         finally:
             await webhooks_removed(admin)
