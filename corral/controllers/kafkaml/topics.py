@@ -38,16 +38,15 @@ class TopicKeeper:
         self._settings = settings
 
     async def mark(self, obj: Obj) -> bool:
-        """Have the finalizer there, or not, as the spec says; whether that was a change.
+        """Have the finalizer there, where the spec asks for it; whether that was a change.
 
         Raises:
             Conflict: the object has changed since it was read.
         """
-        goes = (obj["spec"].get("topics") or {}).get("retain") is False
-        if goes == has_finalizer(obj, FINALIZER):
+        retain = (obj["spec"].get("topics") or {}).get("retain", True)
+        if retain or has_finalizer(obj, FINALIZER):
             return False
-        change = add_finalizer if goes else remove_finalizer
-        await change(
+        await add_finalizer(
             self._client,
             FEDERATEDDEPLOYMENTS,
             obj,

@@ -49,9 +49,10 @@ NEEDS = {"tf": "keras", "pth": "torch"}
 
 def framework(name: str) -> Any:
     missing = find_spec(NEEDS[name]) is None
-    return pytest.param(
-        name, marks=pytest.mark.skipif(missing, reason=f"{NEEDS[name]} is not installed")
-    )
+    marks = [pytest.mark.skipif(missing, reason=f"{NEEDS[name]} is not installed")]
+    if name == "tf":
+        marks.append(pytest.mark.soak)  # Keras takes seconds to load, in every round
+    return pytest.param(name, marks=marks)
 
 
 @pytest.mark.parametrize("name", [framework(name) for name in CODE])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import Any
 
 from corral.api.kafkaml import (
@@ -47,7 +48,7 @@ async def run_kafkaml(admin: KubeClient, namespace: str) -> None:
     data = {"topic": "t:0:0:5", "totalMsg": 5, "inputConfig": raw}
     await make(DATASOURCES, "data", data)
     nowhere = {"bootstrapServers": "127.0.0.1:1"}
-    spec = {"configuration": "one", "minData": 1, "kafka": nowhere, "topics": {"retain": False}}
+    spec = {"configuration": "one", "minData": 1, "kafka": nowhere}
     await make(FEDERATEDDEPLOYMENTS, "begun", spec)
     asked = {"inputTopic": "in", "outputTopic": "out", "inputConfig": raw, "replicas": 0}
     reference = {"modelRef": "oci://registry.corral.local/nothing:1", **asked}
@@ -57,7 +58,16 @@ async def run_kafkaml(admin: KubeClient, namespace: str) -> None:
     await until_status(admin, "begun", namespace, "phase", "Running", FEDERATEDDEPLOYMENTS)
     await until_status(admin, "data", namespace, "matches", None, DATASOURCES)
     await until_status(admin, "asked", namespace, "modelRef", None, INFERENCES)
-    # with topics that are to go it would wait for the broker when it is deleted
-    suspend = {"spec": {"suspend": True, "topics": {"retain": True}}}
+    suspend = {"spec": {"suspend": True}}
     await admin.patch(FEDERATEDDEPLOYMENTS, "begun", namespace=namespace, patch=suspend)
     await until_status(admin, "begun", namespace, "phase", "Suspended", FEDERATEDDEPLOYMENTS)
+    await make(FEDERATEDDEPLOYMENTS, "waits", {"model": "none", "topics": {"retain": False}})
+    await until_status(admin, "waits", namespace, "phase", "Pending", FEDERATEDDEPLOYMENTS)
+    await admin.delete(FEDERATEDDEPLOYMENTS, "waits", namespace=namespace)
+    async with asyncio.timeout(60):
+        one = "metadata.name=waits"
+        while True:
+            found = await admin.list_all(FEDERATEDDEPLOYMENTS, namespace, field_selector=one)
+            if not found["items"]:
+                return
+            await asyncio.sleep(0.05)
