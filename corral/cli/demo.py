@@ -243,23 +243,37 @@ async def _federated(client: KubeClient, say: Callable[[str], None]) -> str:
     return await learn(client, SPACE, say)
 
 
+def _spot(machines: Path) -> Run:
+    """A job whose machine is killed, and which goes on elsewhere."""
+
+    async def run(client: KubeClient, say: Callable[[str], None]) -> str:
+        from corral.cli.demo_spot import survive
+
+        return await survive(client, SPACE, machines, say)
+
+    return run
+
+
 def _quiet(run: Callable[[KubeClient], Awaitable[str]]) -> Run:
     """A step that has nothing to say on its way."""
     return lambda client, say: run(client)
 
 
-STEPS = (
-    Step("a job", _job),
-    Step("services and names", _service),
-    Step("a training job", _training),
-    Step("an MPI job", _mpi),
-    Step("a federated job", _federated),
-    Step("custom resources", _quiet(_definition)),
-    Step("defaults and rules", _quiet(_validation)),
-    Step("server-side apply", _quiet(_ownership)),
-    Step("watches", _quiet(_watching)),
-    Step("garbage collection", _quiet(_clean_up)),
-)
+def _steps(folder: Path) -> tuple[Step, ...]:
+    """Everything that is shown, on a cluster that has its data in a folder."""
+    return (
+        Step("a job", _job),
+        Step("services and names", _service),
+        Step("a training job", _training),
+        Step("an MPI job", _mpi),
+        Step("a spot job", _spot(folder / "machines")),
+        Step("a federated job", _federated),
+        Step("custom resources", _quiet(_definition)),
+        Step("defaults and rules", _quiet(_validation)),
+        Step("server-side apply", _quiet(_ownership)),
+        Step("watches", _quiet(_watching)),
+        Step("garbage collection", _quiet(_clean_up)),
+    )
 
 
 async def demo(console: Console) -> int:
@@ -284,7 +298,7 @@ async def demo(console: Console) -> int:
             async with KubeClient.from_kubeconfig(str(path), on_warning=quiet) as client:
                 await client.create(NAMESPACES, {"metadata": {"name": SPACE}})
                 await _account(client)
-                for step in STEPS:
+                for step in _steps(Path(folder)):
                     failed += not await _show(step, client, table, console)
         finally:
             if cluster.returncode is None:

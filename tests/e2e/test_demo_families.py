@@ -12,6 +12,7 @@ import pytest
 
 from corral.cli.demo_federated import learn
 from corral.cli.demo_mpi import launch
+from corral.cli.demo_spot import survive
 from corral.kube import KubeClient
 from corral.kube.resources import NAMESPACES, SERVICEACCOUNTS
 from tests.e2e.clusters import Up
@@ -56,3 +57,12 @@ async def test_federated(up: Up, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
         told = await learn(client, "federated", say)
     assert told.startswith("two processes, 3 rounds: accuracy 0.9")
     assert "federated: round 3 of 3" in lines
+
+
+async def test_spot(up: Up) -> None:
+    lines, say = said()
+    async with KubeClient.from_kubeconfig(str(up.kubeconfig), on_warning=say) as client:
+        await in_namespace(client, "spot")
+        told = await survive(client, "spot", up.data / "machines", say)
+    assert told.startswith("its machine was killed; ran on another after ")
+    assert any(line.startswith("spot job: Restarting") for line in lines)
