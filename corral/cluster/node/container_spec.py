@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Final
 
-__all__ = ["ContainerSpec", "Mount"]
+__all__ = ["MOUNTS", "ContainerSpec", "Mount", "rewrite"]
+
+MOUNTS: Final = "CORRAL_MOUNTS"
+"""A variable, JSON: mount path → path on the machine; where containers have no mounts."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -72,3 +76,16 @@ class ContainerSpec:
             "cgroups": list(self.cgroups),
             "labels": dict(self.labels),
         }
+
+
+def rewrite(text: str, places: Mapping[str, str]) -> str:
+    """A path at or below a mount path, as it is on the machine; also after ``=`` and ``:``."""
+    names = sorted((target.rstrip("/") for target in places), key=len, reverse=True)
+    words = "|".join(re.escape(name) for name in names if name)
+    if "/" not in text or not words:
+        return text
+    by_name = {target.rstrip("/"): source for target, source in places.items()}
+    # in one pass: what a path is replaced by must not be replaced again
+    return re.sub(
+        f"(?:(?<=[:=,])|^)({words})(?=$|[/:,])", lambda match: by_name[match.group(1)], text
+    )

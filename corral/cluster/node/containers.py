@@ -25,7 +25,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final, Literal
 
-from corral.cluster.node.container_spec import ContainerSpec, Mount
+from corral.cluster.node.container_spec import MOUNTS, ContainerSpec, Mount, rewrite
 from corral.cluster.node.nursery import START_TIMEOUT, Nursery, can_share
 from corral.cluster.node.shim.wire import LIMIT
 from corral.cluster.node.streams import ContainerError, Streams
@@ -177,6 +177,9 @@ class Container:
         self, argv: Sequence[str], *, stdin: bool = False, tty: bool = False, cwd: str = ""
     ) -> Streams:
         """Run a command beside the main process. Raises ContainerError."""
+        places = json.loads((self.spec.get("env") or {}).get(MOUNTS) or "{}")
+        if places and not self.spec.get("unshare"):
+            argv = [rewrite(word, places) for word in argv]
         request = {"op": "exec", "argv": list(argv), "stdin": stdin, "tty": tty, "cwd": cwd}
         return await self._ask(request)
 

@@ -16,7 +16,6 @@ from __future__ import annotations
 
 import json
 import os
-import re
 import subprocess
 import sys
 from collections.abc import Mapping
@@ -24,7 +23,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final, Literal
 
-from corral.cluster.node.containers import ContainerSpec, Mount
+from corral.cluster.node.container_spec import MOUNTS, ContainerSpec, Mount, rewrite
 from corral.cluster.node.groups import ROOT, Groups
 
 Mode = Literal["root", "user", "plain"]
@@ -131,21 +130,8 @@ class Isolation:
 def _plain(spec: ContainerSpec, env: Mapping[str, str], sandbox: Sandbox) -> ContainerSpec:
     places = {mount.target: mount.source for mount in spec.mounts}
     changed = {name: rewrite(value, places) for name, value in env.items()}
-    changed["CORRAL_MOUNTS"] = json.dumps(places)
+    changed[MOUNTS] = json.dumps(places)
     changed["CORRAL_HOSTNAME"] = sandbox.hostname
     changed["PYTHONPATH"] = os.pathsep.join(filter(None, [INPOD, changed.get("PYTHONPATH")]))
     argv = None if spec.argv is None else [rewrite(word, places) for word in spec.argv]
     return replace(spec, argv=argv, env=changed, cwd=rewrite(spec.cwd, places), mounts=())
-
-
-def rewrite(text: str, places: Mapping[str, str]) -> str:
-    """A path at or below a mount path, as it is on the machine; also after ``=`` and ``:``."""
-    names = sorted((target.rstrip("/") for target in places), key=len, reverse=True)
-    words = "|".join(re.escape(name) for name in names if name)
-    if "/" not in text or not words:
-        return text
-    by_name = {target.rstrip("/"): source for target, source in places.items()}
-    # in one pass: what a path is replaced by must not be replaced again
-    return re.sub(
-        f"(?:(?<=[:=,])|^)({words})(?=$|[/:,])", lambda match: by_name[match.group(1)], text
-    )
