@@ -106,6 +106,10 @@ def operator(
     courier_image: Annotated[
         str, typer.Option(help="What carries models and updates beside tasks: has this program.")
     ] = "corral/courier",
+    kubelet_ca: Annotated[
+        Path | None,
+        typer.Option(help="Authorities of kubelets' certificates; else those of the API server."),
+    ] = None,
     kafka: Annotated[
         str, typer.Option(help="HOST:PORT of Kafka, several with commas between; else none.")
     ] = "",
@@ -173,6 +177,7 @@ def operator(
         registry_map=_registry_map(registry_map),
         pod_registry_map=_registry_map(pod_registry_map),
         courier_image=courier_image,
+        kubelet_ca=str(kubelet_ca.absolute()) if kubelet_ca else "",
         kafka=kafka,
         pod_kafka=pod_kafka,
         machines=machine_settings(local_vms, local_vm_authority, local_vm_option, cloud_option),

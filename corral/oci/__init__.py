@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
     from corral.oci.artifacts import Artifacts, Pushed
-    from corral.oci.credentials import Credentials, Login, docker_config
+    from corral.oci.credentials import Credentials, Login, docker_config, secret_logins
     from corral.oci.errors import (
         Denied,
         DigestMismatch,
@@ -32,6 +32,7 @@ if TYPE_CHECKING:
         TooLarge,
         Unavailable,
     )
+    from corral.oci.images import push_image
     from corral.oci.manifest import Descriptor, Layer, Manifest
     from corral.oci.own import OWN
     from corral.oci.reference import Reference
@@ -61,14 +62,17 @@ __all__ = [
     "Unavailable",
     "docker_config",
     "endpoints",
+    "push_image",
+    "secret_logins",
 ]
 
 
 _HOMES: Final = {
     "artifacts": "Artifacts Pushed",
-    "credentials": "Credentials Login docker_config",
+    "credentials": "Credentials Login docker_config secret_logins",
     "errors": "Denied DigestMismatch InvalidArtifact InvalidReference NotFound RegistryError "
     "TooLarge Unavailable",
+    "images": "push_image",
     "manifest": "Descriptor Layer Manifest",
     "own": "OWN",
     "reference": "Reference",

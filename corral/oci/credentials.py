@@ -14,7 +14,7 @@ from typing import Any, Final
 
 from corral.oci.errors import RegistryError
 
-__all__ = ["Credentials", "Login", "docker_config"]
+__all__ = ["Credentials", "Login", "docker_config", "secret_logins"]
 
 _MODERN: Final = ".dockerconfigjson"
 _LEGACY: Final = ".dockercfg"
@@ -71,6 +71,25 @@ def docker_config(secret_data: Mapping[str, str | bytes]) -> Credentials:
         f"the Secret has neither {_MODERN} nor {_LEGACY}: make it with "
         "`kubectl create secret docker-registry`"
     )
+
+
+def secret_logins(secret_data: Mapping[str, str | bytes], registry: str) -> Credentials:
+    """The logins in a Secret of either kind: Docker's, or username, password and registry.
+
+    ``registry`` is whom they are for where the Secret does not say.
+
+    Raises:
+        RegistryError: it is neither.
+    """
+    if "username" not in secret_data:
+        return docker_config(secret_data)
+    said = {
+        key: _decoded(secret_data[key], key).decode(errors="replace").strip()
+        for key in ("username", "password", "registry")
+        if key in secret_data
+    }
+    login = Login(said["username"], said.get("password", ""))
+    return Credentials({_place(said.get("registry") or registry): login})
 
 
 def _auths(content: dict[str, Any]) -> Any:

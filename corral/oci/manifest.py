@@ -119,7 +119,7 @@ def encode(
     content: dict[str, Any] = {
         "schemaVersion": 2,
         "mediaType": IMAGE_MANIFEST,
-        "artifactType": artifact_type,
+        **({"artifactType": artifact_type} if artifact_type else {}),
         "config": _written(config),
         "layers": [_written(layer) for layer in layers],
     }

@@ -196,7 +196,23 @@ _SPOT_MACHINE_RULES: Final = (
     Rule("", ("secrets", "configmaps", "namespaces"), ("get",)),
 )
 """Machines, the nodes that they are, and what clouds want to see."""
-SPOT_RULES: Final = (*_SPOT_JOB_RULES, *_SPOT_MACHINE_RULES)
+_MIGRATION: Final = "migration.dcnlab.com"
+_SPOT_BACKUP_RULES: Final = (
+    Rule(_SPOT, ("spotinstancejobs",), _READ),
+    Rule(_MIGRATION, ("checkpointbackups",), (*_READ, *_KEPT)),
+    Rule(_MIGRATION, ("checkpointbackups/status",), ("patch",)),
+    Rule(_MIGRATION, ("checkpointbackups/finalizers",), ("update",)),
+    Rule("batch", ("jobs",), ("get",)),
+    # what copies report is noted on their pods; what a kubelet wrote is stored by a pod
+    Rule("", ("pods",), (*_READ, "create", "patch", "delete")),
+    # directories are read by tar, in the container that they are in
+    Rule("", ("pods/exec",), ("get", "create")),
+    Rule("", ("nodes",), ("get",)),
+    Rule("", ("nodes/checkpoint",), ("create",)),
+    Rule("", ("secrets",), ("get",)),
+)
+"""Checkpoints of copies, and backups of pods."""
+SPOT_RULES: Final = (*_SPOT_JOB_RULES, *_SPOT_MACHINE_RULES, *_SPOT_BACKUP_RULES)
 
 AGENT_RULES: Final = (
     # Launchers are given the right to start commands, and nobody can give what he has not.

@@ -38,7 +38,7 @@ class Reporting:
         self._certificates = certificates
         self._care = care
         self._stores = Stores(manager.client, rules=store_rules(settings))
-        self._service = ReportService.of_manager(manager, self._stores)
+        self._service = ReportService.of_manager(manager, self._stores, spot=True)
         self._server: ReportServer | None = None
 
     @property

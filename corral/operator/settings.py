@@ -103,6 +103,9 @@ class ProcessSettings:
     machines: MachineSettings = field(default_factory=MachineSettings)
     """Of spot jobs: how they are made."""
 
+    kubelet_ca: str = ""
+    """A file with the authorities of kubelets' certificates, which checkpoint containers; empty:
+    those of the API server."""
     cert_dir: Path | None = None
     """A folder with tls.crt, tls.key and ca.crt; None: an authority of our own in a Secret."""
     local_root: Path | None = None

@@ -260,6 +260,7 @@ def _directory(job: Obj, settings: StorageSettings, images: Sequence[str]) -> Co
         return CopyStorage(env, volumes, mounts)
     told = {
         "CORRAL_DIRECTORY": directory,
+        "CORRAL_DIRECTORY_NAME": directory.strip("/"),
         "CORRAL_DIRECTORY_IMAGES": json.dumps(list(images)),
         "CORRAL_REGISTRY_TOKEN": f"{_REGISTRY_TOKEN_FOLDER}/token",
     }

@@ -31,6 +31,7 @@ __all__ = [
     "PlaceRefused",
     "StoreRules",
     "address_place",
+    "check_place",
     "checkpoint_place",
     "checkpoint_uri",
     "job_place",
@@ -83,7 +84,7 @@ def job_place(job: Obj, rules: StoreRules) -> Place | None:
     place = Place(
         base.below(metadata["namespace"], metadata["name"], metadata["uid"]), _secret(settings)
     )
-    _check(place, rules, metadata["namespace"])
+    check_place(place, rules, metadata["namespace"])
     return place
 
 
@@ -157,7 +158,7 @@ def _named(
         raise PlaceRefused(f"{uri}: kept elsewhere than the storage that its keys are for")
     # Regions are settings of the bucket: an address may leave it out.
     place = replace(place, location=replace(place.location, region=location.region or base.region))
-    _check(place, rules, namespace)
+    check_place(place, rules, namespace)
     return place, _identifier(identifier)
 
 
@@ -188,8 +189,12 @@ def _secret(settings: Obj) -> str | None:
     return str(reference["name"]) if isinstance(reference, dict) and "name" in reference else None
 
 
-def _check(place: Place, rules: StoreRules, namespace: str) -> None:
-    """Refuses what could lead a request or credentials elsewhere."""
+def check_place(place: Place, rules: StoreRules, namespace: str) -> None:
+    """Refuses what could lead a request or credentials elsewhere.
+
+    Raises:
+        PlaceRefused: it could.
+    """
     location = place.location
     names = (location.region, location.account)
     if not _BUCKET.match(location.bucket) or not all(_WORD.match(name) for name in names):

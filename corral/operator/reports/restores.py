@@ -14,8 +14,7 @@ from functools import partial
 
 from corral.checkpoints.errors import CheckpointError
 from corral.checkpoints.findings import Damaged, Finding, Reason
-from corral.checkpoints.manifest import Manifest
-from corral.checkpoints.paths import join, step_of
+from corral.checkpoints.paths import step_of
 from corral.checkpoints.signing.base import UrlSigner
 from corral.controllers.trainingjob.checkpoint_places import (
     Place,
@@ -30,6 +29,7 @@ from corral.controllers.trainingjob.credentials import CredentialsMissing
 from corral.kube.types import Obj
 from corral.operator.reports.bodies import Rejection
 from corral.operator.reports.errors import NotHere, Refused
+from corral.operator.reports.transfers import candidate
 from corral.operator.reports.uploads import store_error
 from corral.operator.reports.views import Views
 
@@ -143,30 +143,11 @@ class Restores:
                 break
             wrong = repository.check_sizes(manifest)
             if wrong is None:
-                candidates.append(self._candidate(opened, signer, manifest))
+                candidates.append(candidate(repository, signer, manifest, self._ttl))
             else:
                 repository.quarantine(wrong)
                 findings.append(wrong)
         return Candidates({"candidates": candidates}, tuple(findings))
-
-    def _candidate(self, opened: Opened, signer: UrlSigner, manifest: Manifest) -> Obj:
-        folder = opened.repository.folder(manifest.id)
-        files = []
-        for entry in manifest.files:
-            request = signer.get(join(folder, entry.path), ttl=self._ttl)
-            wire = {
-                "method": request.method,
-                "url": request.url,
-                "headers": dict(request.headers),
-            }
-            files.append({**entry.document(), "request": wire})
-        return {
-            "id": manifest.id,
-            "step": manifest.step,
-            "attempt": manifest.attempt,
-            "metrics": dict(manifest.metrics),
-            "files": files,
-        }
 
 
 def _quarantine(opened: Opened, finding: Finding) -> None:

@@ -61,6 +61,7 @@ from corral.operator.reports.limits import PodLimits
 from corral.operator.reports.plans import PLAN, interval_of, next_plan, plan_of
 from corral.operator.reports.progress import ProgressBook
 from corral.operator.reports.restores import Restores
+from corral.operator.reports.spot import CachedSpotViews, SpotReports
 from corral.operator.reports.uploads import Uploads, UploadSettings
 from corral.operator.reports.views import CachedViews, Views
 from corral.runtime.keys import key_of, uid_of
@@ -135,16 +136,37 @@ class ReportService:
             stores, self._objects, settings=settings.uploads, nonce=nonce, clock=wall
         )
         self._restores = Restores(stores, views, url_ttl=settings.uploads.url_ttl)
+        self.spot: SpotReports | None = None
+        """For copies of spot jobs, where those are looked after."""
         self._began: dict[tuple[str, int], float] = {}
         """(job UID, attempt) → when it was first heard of here."""
 
     @classmethod
     def of_manager(
-        cls, manager: Manager, stores: Stores, *, settings: ReportSettings | None = None
+        cls,
+        manager: Manager,
+        stores: Stores,
+        *,
+        settings: ReportSettings | None = None,
+        spot: bool = False,
     ) -> ReportService:
-        """A service that reads out of a manager's informers and records events with it."""
+        """A service that reads out of a manager's informers and records events with it.
+
+        ``spot``: for copies of spot jobs too, whose kinds must be there then.
+        """
         recorder = manager.recorder("corral-reports")
-        return cls(manager.client, stores, CachedViews(manager), recorder, settings=settings)
+        made = cls(manager.client, stores, CachedViews(manager), recorder, settings=settings)
+        if spot:
+            made.spot = SpotReports(
+                manager.client,
+                stores,
+                CachedSpotViews(manager),
+                recorder,
+                tokens=made._tokens,
+                limits=made._limits,
+                uploads=(settings or ReportSettings()).uploads,
+            )
+        return made
 
     async def run(self) -> None:
         """Write progress that had to wait; until cancelled, which writes what is left."""

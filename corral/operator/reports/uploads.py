@@ -10,14 +10,11 @@ attempt is checked against the job as it is now and against the store's own mark
 from __future__ import annotations
 
 import hashlib
-import math
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from functools import partial
 
 from corral.checkpoints.errors import (
-    AlreadyExists,
     CheckpointError,
     InvalidPath,
     NotFound,
@@ -27,8 +24,8 @@ from corral.checkpoints.errors import (
 from corral.checkpoints.errors import Conflict as StoreConflict
 from corral.checkpoints.errors import Fenced as StoreFenced
 from corral.checkpoints.manifest import Manifest
-from corral.checkpoints.paths import checkpoint_id, join, shared_nonce, step_of
-from corral.checkpoints.signing.base import SignedRequest, Upload, UrlSigner
+from corral.checkpoints.paths import checkpoint_id, shared_nonce, step_of
+from corral.checkpoints.signing.base import UrlSigner
 from corral.checkpoints.writer import CheckpointWriter, Shard
 from corral.controllers.trainingjob.checkpoint_objects import CheckpointObjects, Facts
 from corral.controllers.trainingjob.checkpoint_places import Place, PlaceRefused, job_place
@@ -43,7 +40,7 @@ from corral.controllers.trainingjob.checkpointing import (
 )
 from corral.controllers.trainingjob.credentials import CredentialsMissing
 from corral.kube.types import Obj
-from corral.operator.reports.bodies import Commit, CommitFile, UploadFile, UploadRequest
+from corral.operator.reports.bodies import Commit, UploadFile, UploadRequest
 from corral.operator.reports.errors import (
     Fenced,
     Malformed,
@@ -52,20 +49,9 @@ from corral.operator.reports.errors import (
     ReportError,
     Unavailable,
 )
+from corral.operator.reports.transfers import Transfers, UploadSettings
 
 __all__ = ["UploadSettings", "Uploads", "store_error"]
-
-
-@dataclass(frozen=True, slots=True)
-class UploadSettings:
-    """Bytes and seconds."""
-
-    part_size: int = 64 << 20
-    """Files that are longer are stored in parts of this size."""
-    max_parts: int = 1000
-    """Parts of one file; those of larger files are longer."""
-    url_ttl: float = 3600.0
-    """How long a URL works."""
 
 
 def store_error(error: Exception) -> ReportError:
@@ -124,41 +110,11 @@ class Uploads:
             )
             checkpoint = await self._objects.begin(job, place, facts)
             writer = _writer(opened, job, checkpoint, shard, request.files)
-            sign = partial(self._signed, signer, opened, identifier, writer)
+            sign = partial(self._transfers(opened, signer).signed, writer)
             files = await self._stores.call(lambda: [sign(file) for file in request.files])
         except (CheckpointError, CredentialsMissing) as error:
             raise store_error(error) from error
         return {"id": identifier, "name": checkpoint["metadata"]["name"], "files": files}
-
-    def _signed(
-        self,
-        signer: UrlSigner,
-        opened: Opened,
-        identifier: str,
-        writer: CheckpointWriter,
-        file: UploadFile,
-    ) -> Obj:
-        path = opened.repository.folder(join(identifier, writer.stored_path(file.path)))
-        ttl = self._settings.url_ttl
-        part = self._part_size(file.size)
-        if part is None:
-            request = signer.put(path, ttl=ttl)
-            requests = [_wire(request) | {"start": 0, "size": file.size}]
-            return {"path": file.path, "requests": requests, "upload": None}
-        count = math.ceil(file.size / part)
-        upload = signer.start(path, parts=count, ttl=ttl)
-        requests = [
-            _wire(request) | {"start": n * part, "size": min(part, file.size - n * part)}
-            for n, request in enumerate(upload.parts)
-        ]
-        return {"path": file.path, "requests": requests, "upload": upload.id}
-
-    def _part_size(self, size: int) -> int | None:
-        """None for files that are stored in one piece; the commit finds the same answer."""
-        settings = self._settings
-        if size <= settings.part_size:
-            return None
-        return max(settings.part_size, math.ceil(size / settings.max_parts))
 
     # --- commit ----------------------------------------------------------------------------------
 
@@ -178,7 +134,7 @@ class Uploads:
         shard = _shard(commit.replica, commit.of)
         _, opened, signer = await self._open(job)
         writer = _writer(opened, job, checkpoint, shard, commit.files)
-        publish = partial(self._publish, opened, signer, writer, commit)
+        publish = partial(self._transfers(opened, signer).publish, writer, commit)
         try:
             manifest = await self._stores.call(publish)
         except (CheckpointError, CredentialsMissing) as error:
@@ -193,39 +149,10 @@ class Uploads:
         )
         return _answer(ready, complete=is_ready(ready))
 
-    def _publish(
-        self, opened: Opened, signer: UrlSigner, writer: CheckpointWriter, commit: Commit
-    ) -> Manifest | None:
-        """In a thread: finish the files, look at them, write the record or the manifest."""
-        folder = opened.repository.folder(writer.id)
-        for file in commit.files:
-            self._finish(opened, signer, join(folder, writer.stored_path(file.path)), file)
-        sizes = {stat.path: stat.size for stat in opened.repository.store.walk(folder)}
-        for file in commit.files:
-            actual = sizes.get(join(folder, writer.stored_path(file.path)))
-            if actual != file.size:
-                found = "is not there" if actual is None else f"has {actual} bytes"
-                raise _Incomplete(f"{file.path} {found}, not {file.size}: send it again")
-            writer.adopt(
-                file.path,
-                size=file.size,
-                sha256=file.sha256,
-                part_size=self._part_size(file.size),
-            )
-        metrics = None if commit.metrics is None else dict(commit.metrics)
-        return writer.commit(metrics=metrics)
-
-    def _finish(self, opened: Opened, signer: UrlSigner, path: str, file: CommitFile) -> None:
-        """Make one object of the parts; a commit that is repeated finds that done."""
-        if file.upload is None:
-            return
-        try:
-            signer.complete(Upload(path, file.upload, ()), file.etags)
-        except (NotFound, AlreadyExists):
-            if opened.repository.store.stat(path).size != file.size:
-                raise
-
     # --- both ------------------------------------------------------------------------------------
+
+    def _transfers(self, opened: Opened, signer: UrlSigner) -> Transfers:
+        return Transfers(opened.repository, signer, self._settings)
 
     async def _open(self, job: Obj) -> tuple[Place, Opened, UrlSigner]:
         try:
@@ -249,10 +176,6 @@ class Uploads:
             if id_of(found) == identifier:
                 return found
         raise NotHere(f"checkpoint {identifier} was not begun, or was given up")
-
-
-class _Incomplete(CheckpointError):
-    """Not all files are stored as they should be."""
 
 
 def _shard(replica: int, of: int) -> Shard | None:
@@ -284,10 +207,6 @@ def _writer(
     text = "\n".join(f"{file.path}\0{file.size}\0{file.sha256}" for file in files)
     nonce = hashlib.sha256(text.encode(errors="surrogatepass")).hexdigest()[:8]
     return CheckpointWriter(opened.repository, manifest, shard=shard, nonce=nonce)
-
-
-def _wire(request: SignedRequest) -> Obj:
-    return {"method": request.method, "url": request.url, "headers": dict(request.headers)}
 
 
 def _answer(checkpoint: Obj, *, complete: bool) -> Obj:

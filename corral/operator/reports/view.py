@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Awaitable, Callable
-from typing import TypeAlias, TypeVar
+from typing import Protocol, TypeAlias, TypeVar
 
 from aiohttp import web
 
@@ -19,13 +19,12 @@ from corral.operator.reports.bodies import (
     parsed,
 )
 from corral.operator.reports.errors import ReportError, TooMany
-from corral.operator.reports.service import Caller, ReportService
+from corral.operator.reports.service import ReportService
 
 __all__ = ["report_app"]
 
 logger = logging.getLogger(__name__)
 
-PREFIX = "/v1/namespaces/{namespace}/trainingjobs/{job}"
 SMALL = 1 << 20
 """Bytes of a report."""
 LARGE = 16 << 20
@@ -33,13 +32,38 @@ LARGE = 16 << 20
 
 B = TypeVar("B", bound=Body)
 Handler: TypeAlias = Callable[[web.Request], Awaitable[web.StreamResponse]]
-Call: TypeAlias = Callable[[Caller, B, web.Request], Awaitable[Obj]]
+C = TypeVar("C")
+
+
+class Service(Protocol[C]):
+    """Who asks, and what can be asked; one for each kind of job."""
+
+    async def identify(self, authorization: str, namespace: str, name: str) -> C: ...
+
+    async def report(self, caller: C, report: Report) -> Obj: ...
+
+    async def announce(self, caller: C, announcement: Announcement) -> Obj: ...
+
+    async def upload(self, caller: C, request: UploadRequest) -> Obj: ...
+
+    async def commit(self, caller: C, identifier: str, commit: Commit) -> Obj: ...
+
+    async def restore(self, caller: C, request: RestoreRequest) -> Obj: ...
 
 
 def report_app(service: ReportService) -> web.Application:
     """The application to serve; run `service.run` beside it."""
+    app = web.Application(middlewares=[_errors], client_max_size=LARGE)
+    app.add_routes(_routes("trainingjobs", service))
+    if service.spot is not None:
+        app.add_routes(_routes("spotinstancejobs", service.spot))
+    return app
 
-    def answering(model: type[B], call: Call[B], *, limit: int) -> Handler:
+
+def _routes(kind: str, service: Service[C]) -> list[web.RouteDef]:
+    def answering(
+        model: type[B], call: Callable[[C, B, web.Request], Awaitable[Obj]], *, limit: int
+    ) -> Handler:
         async def handle(request: web.Request) -> web.Response:
             # Who asks is known before a byte of the body is read.
             where = request.match_info["namespace"], request.match_info["job"]
@@ -50,34 +74,31 @@ def report_app(service: ReportService) -> web.Application:
 
         return handle
 
-    app = web.Application(middlewares=[_errors], client_max_size=LARGE)
-    app.add_routes(
-        [
-            web.post(
-                f"{PREFIX}/report",
-                answering(Report, lambda c, b, _: service.report(c, b), limit=SMALL),
+    prefix = f"/v1/namespaces/{{namespace}}/{kind}/{{job}}"
+    return [
+        web.post(
+            f"{prefix}/report",
+            answering(Report, lambda c, b, _: service.report(c, b), limit=SMALL),
+        ),
+        web.post(
+            f"{prefix}/checkpoints",
+            answering(Announcement, lambda c, b, _: service.announce(c, b), limit=LARGE),
+        ),
+        web.post(
+            f"{prefix}/uploads",
+            answering(UploadRequest, lambda c, b, _: service.upload(c, b), limit=LARGE),
+        ),
+        web.post(
+            f"{prefix}/uploads/{{id}}/commit",
+            answering(
+                Commit, lambda c, b, r: service.commit(c, r.match_info["id"], b), limit=LARGE
             ),
-            web.post(
-                f"{PREFIX}/checkpoints",
-                answering(Announcement, lambda c, b, _: service.announce(c, b), limit=LARGE),
-            ),
-            web.post(
-                f"{PREFIX}/uploads",
-                answering(UploadRequest, lambda c, b, _: service.upload(c, b), limit=LARGE),
-            ),
-            web.post(
-                f"{PREFIX}/uploads/{{id}}/commit",
-                answering(
-                    Commit, lambda c, b, r: service.commit(c, r.match_info["id"], b), limit=LARGE
-                ),
-            ),
-            web.post(
-                f"{PREFIX}/restore",
-                answering(RestoreRequest, lambda c, b, _: service.restore(c, b), limit=SMALL),
-            ),
-        ]
-    )
-    return app
+        ),
+        web.post(
+            f"{prefix}/restore",
+            answering(RestoreRequest, lambda c, b, _: service.restore(c, b), limit=SMALL),
+        ),
+    ]
 
 
 async def _content(request: web.Request, limit: int) -> bytes:

@@ -15,7 +15,8 @@ import corral.inpod
 from corral.inpod import environment
 
 PACKAGE = Path(corral.inpod.__file__).parent
-SOURCES = sorted(path for path in PACKAGE.glob("*.py") if path.name != "courier.py")
+COURIERS = ("courier.py", "snapshots.py")
+SOURCES = sorted(path for path in PACKAGE.glob("*.py") if path.name not in COURIERS)
 """All that is copied beside the user's code; couriers have an image of their own."""
 SLOW = ("http.client", "ssl", "email", "asyncio", "concurrent.futures", "dataclasses", "inspect")
 

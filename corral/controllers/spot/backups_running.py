@@ -1,0 +1,74 @@
+"""How the controllers of backups are added to a manager."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from typing import Final
+
+from corral.api.spot import JOB_LABEL
+from corral.controllers.spot.backup_images import Images
+from corral.controllers.spot.backups import BackupController, BackupSettings
+from corral.controllers.spot.engines import ApplicationEngine, Engine
+from corral.controllers.spot.engines_directory import DirectoryEngine
+from corral.controllers.spot.engines_kubelet import (
+    KubeletEngine,
+    Kubelets,
+    KubeletSettings,
+    kubelet_url,
+)
+from corral.controllers.spot.snapshots import SnapshotController, index_by_job
+from corral.kube.resources import PODS
+from corral.kube.types import Obj
+from corral.runtime import Manager, mapped
+
+__all__ = ["register"]
+
+_WORKERS: Final = 4
+
+
+def register(
+    manager: Manager,
+    *,
+    registry_map: Sequence[str] = (),
+    token: Callable[[], str] | None = None,
+    kubelets: KubeletSettings | None = None,
+    url_of: Callable[[Obj], str] = kubelet_url,
+    settings: BackupSettings | None = None,
+    wall: Callable[[], float] = time.time,
+) -> BackupController:
+    """Add them.
+
+    Args:
+        manager: the manager.
+        registry_map: ``NAME=URL`` of registries, as they are reached from here.
+        token: who we are to the cluster's own registry.
+        kubelets: how kubelets are reached.
+        url_of: where the kubelet of a node serves.
+        settings: of the backups.
+        wall: the time.
+    """
+    kubelets = kubelets or KubeletSettings()
+    images = Images(manager.client, registry_map=registry_map, token=token)
+    pods = manager.informer(PODS, label_selector=JOB_LABEL)
+    engines: dict[str, Engine] = {
+        "Application": ApplicationEngine(manager.client, pods),
+        "Directory": DirectoryEngine(manager.client, images),
+        "Kubelet": KubeletEngine(
+            manager.client,
+            Kubelets(manager.client, ca_file=kubelets.ca_file, url_of=url_of),
+            images,
+            settings=kubelets,
+        ),
+    }
+    backups = BackupController(manager, engines, images, settings=settings, wall=wall)
+    queue = manager.controller("checkpoint-backup", backups.reconcile, workers=_WORKERS)
+    queue.watch(backups.backups)
+    backups.again = queue.queue.add
+    manager.add_task("runs of backups", backups.run)
+    snapshots = SnapshotController(manager, wall=wall)
+    by_job = manager.controller("spot-snapshots", snapshots.reconcile, workers=_WORKERS)
+    by_job.watch(snapshots.jobs)
+    by_job.watch(snapshots.backups, mapped(index_by_job))
+    by_job.watch(snapshots.pods, mapped(index_by_job))
+    return backups
