@@ -7,7 +7,7 @@ import base64
 import json
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from corral.clouds.base import Price, VmRequest
 from corral.clouds.errors import BadRequest
@@ -77,15 +77,24 @@ def open_local(local: LocalVms, machine: LocalMachine, cluster: ClusterConfig) -
     )
 
 
-async def end_all(local: LocalVms) -> None:
-    """End every machine on the folder, as when all is switched off in order."""
+async def end_all(local: LocalVms, hurry: asyncio.Event) -> None:
+    """End every machine on the folder, as when all is switched off in order; or at once."""
     from corral.clouds.local import LocalProvider, LocalSettings
 
     if not local.folder.exists():
         return
     settings = LocalSettings(folder=local.folder, stop_grace_s=local.stop_grace_s)
     provider = LocalProvider(settings)
-    await asyncio.gather(*(provider.delete(vm.ref) for vm in await provider.every()))
+    found = await provider.every()
+    ending: asyncio.Future[Any] = asyncio.gather(*(provider.delete(vm.ref) for vm in found))
+    hurried: asyncio.Future[Any] = asyncio.create_task(hurry.wait())
+    try:
+        await asyncio.wait({ending, hurried}, return_when=asyncio.FIRST_COMPLETED)
+        if not ending.done():
+            await asyncio.gather(*(provider.kill(vm.ref) for vm in found))
+        await ending
+    finally:
+        hurried.cancel()
 
 
 def _kubeconfig(cluster: ClusterConfig, node: str, certificate: bytes, key: bytes) -> str:
