@@ -192,7 +192,7 @@ _SPOT_MACHINE_RULES: Final = (
     Rule(_SPOT, ("spotinstancevms/status",), ("patch",)),
     Rule(_SPOT, ("spotinstancejobs",), _WATCHED),
     # machines of ours: their marks, and their end
-    Rule("", ("nodes",), (*_WATCHED, "patch", "delete")),
+    Rule("", ("nodes",), (*_READ, "patch", "delete")),
     Rule("", ("secrets", "configmaps", "namespaces"), ("get",)),
 )
 """Machines, the nodes that they are, and what clouds want to see."""

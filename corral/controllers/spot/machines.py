@@ -209,7 +209,7 @@ class MachineReconciler:
             entries.told_by(entry, notice)
         if entry["name"] in self._taken and entry.get("reason") == "Lost":
             entry["reason"] = "Preempted"  # seen from outside it only was not there
-        node = self.marks.get(entry["name"])
+        node = self.marks.of(entry)
         if node is not None:
             entries.told_by_node(entry, node)
         if self._left_to_join(entry, now) < 0:

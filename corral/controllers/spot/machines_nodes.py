@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from contextlib import suppress
-from typing import Any
+from typing import Any, Final
 
 from corral.api.spot import CLOUD_LABEL, INSTANCE_LABEL, PREEMPTION_TAINT
 from corral.controllers.podstates import moment
@@ -14,13 +14,25 @@ from corral.kube.types import Obj
 from corral.runtime.informer import Informer
 from corral.runtime.keys import uid_of, version_of
 
-__all__ = ["MachineNodes", "marked", "marks_of"]
+__all__ = ["MachineNodes", "is_its_node", "marked", "marks_of"]
+
+_SKEW_S: Final = 300.0
+"""How far clocks of clouds and of the API server may be apart."""
 
 
 def marks_of(instance: str, cloud: str) -> dict[str, Any]:
     """What tells a machine's node from others, and keeps pods off that do not ask for it."""
     taint = {"key": INSTANCE_LABEL, "value": instance, "effect": "NoSchedule"}
     return {"labels": {INSTANCE_LABEL: instance, CLOUD_LABEL: cloud}, "taints": [taint]}
+
+
+def is_its_node(node: Obj, entry: Obj) -> bool:
+    """Whether a node is the machine, and not one of the same name that was there before."""
+    metadata = node["metadata"]
+    if (metadata.get("labels") or {}).get(INSTANCE_LABEL) == entry["name"]:
+        return True
+    begun = moment(entry.get("creationTime")) or 0.0
+    return (moment(metadata.get("creationTimestamp")) or 0.0) > begun - _SKEW_S
 
 
 def marked(node: Obj, entry: Obj) -> Obj | None:
@@ -56,12 +68,14 @@ class MachineNodes:
         self._nodes = nodes
         self._field_manager = field_manager
 
-    def get(self, name: str) -> Obj | None:
-        return self._nodes.store.get(name)
+    def of(self, entry: Obj) -> Obj | None:
+        """The node that a machine is, if it is one."""
+        node = self._nodes.store.get(entry["name"])
+        return node if node is not None and is_its_node(node, entry) else None
 
     async def mark(self, entry: Obj) -> None:
         """Write what the machine's node lacks; a node that has changed meanwhile comes again."""
-        node = self.get(entry["name"])
+        node = self.of(entry)
         patch = marked(node, entry) if node is not None else None
         if node is None or patch is None:
             return
@@ -76,10 +90,8 @@ class MachineNodes:
 
     async def remove(self, name: str) -> None:
         """The machine is gone: its node, and with it what ran there. Raises ApiError."""
-        node = self.get(name)
-        if node is None:
-            with suppress(NotFound):  # the cache may be behind a node that has just come
-                await self._client.delete(NODES, name)
-            return
         with suppress(NotFound, Conflict):
-            await self._client.delete(NODES, name, uid=uid_of(node))
+            # not from the cache: it may be behind a node that has just come
+            node = await self._client.get(NODES, name)
+            if (node["metadata"].get("labels") or {}).get(INSTANCE_LABEL) == name:
+                await self._client.delete(NODES, name, uid=uid_of(node))

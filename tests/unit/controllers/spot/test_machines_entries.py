@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from corral.api.spot import INSTANCE_LABEL
 from corral.clouds import (
     AccountRefused,
     BadRequest,
@@ -19,7 +20,7 @@ from corral.clouds import (
     Vm,
 )
 from corral.controllers.spot import machines_entries as entries
-from corral.controllers.spot.machines_nodes import marked
+from corral.controllers.spot.machines_nodes import is_its_node, marked
 from corral.controllers.spot.machines_wishes import Wish, machines_named, wishes_for
 
 Obj = dict[str, Any]
@@ -240,6 +241,23 @@ def test_nodes_are_marked_once() -> None:
     done = node(taints=taints)
     done["metadata"]["labels"] = patch["metadata"]["labels"]
     assert marked(done, entry) is None
+
+
+@pytest.mark.parametrize(
+    ("labels", "made", "its"),
+    [
+        ({}, "2027-01-15T08:00:05Z", True),
+        ({}, "2027-01-15T07:58:00Z", True),
+        ({}, "2027-01-15T07:00:00Z", False),
+        ({INSTANCE_LABEL: "m"}, "2027-01-15T07:00:00Z", True),
+        ({INSTANCE_LABEL: "other"}, "2027-01-15T07:00:00Z", False),
+    ],
+)
+def test_a_node_that_was_there_before_is_somebody_else_s(
+    labels: dict[str, str], made: str, its: bool
+) -> None:
+    found = {"metadata": {"name": "m", "labels": labels, "creationTimestamp": made}}
+    assert is_its_node(found, begun()) is its
 
 
 @pytest.mark.parametrize(
