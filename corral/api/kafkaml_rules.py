@@ -16,6 +16,7 @@ from corral.api.kafkaml_spec import (
 )
 from corral.api.propeller_strategies import aggregator_problems
 from corral.inpod.kafkaml.ranges import parse_ranges
+from corral.inpod.kafkaml.strategies import strategy_name
 from corral.kube.problems import FieldError, invalid_value, required
 
 __all__ = [
@@ -25,7 +26,6 @@ __all__ = [
     "inference_problems",
     "mode_problems",
     "source_problems",
-    "strategy_name",
     "topic_problems",
 ]
 
@@ -46,13 +46,6 @@ _LABEL_KEYS: Final[Mapping[str, tuple[str, ...]]] = {
     "RAW": ("label_type", "label_reshape"),
     "AVRO": ("label_scheme",),
 }
-_ALIASES: Final = {"fedopt": "fedavgm", "fedavg+": "krum"}
-
-
-def strategy_name(strategy: str) -> str:
-    """The engine's name of a strategy, by any name that people know it by."""
-    name = strategy.strip().lower() or "fedavg"
-    return _ALIASES.get(name, name)
 
 
 def source_problems(spec: FederatedDeploymentSpec) -> Found:

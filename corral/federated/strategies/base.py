@@ -73,6 +73,8 @@ class Strategy(ABC):
 
     name: ClassVar[str]
     parameters: ClassVar[Mapping[str, Number]] = {}
+    needs_current: ClassVar[bool] = False
+    """Whether the next model depends on the current one beside the updates."""
 
     def __init__(self, config: Mapping[str, object] | None = None) -> None:
         given = dict(config or {})

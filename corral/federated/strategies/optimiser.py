@@ -26,6 +26,7 @@ class ServerOptimiser(Averaging):
     """One step of an optimiser per round."""
 
     moments: ClassVar[tuple[str, ...]] = ("m",)
+    needs_current: ClassVar[bool] = True
 
     @abstractmethod
     def step(self, delta: Floats, moments: list[Floats]) -> Floats:

@@ -327,10 +327,10 @@ class Follower:
                 "group.id": "unused",
                 "enable.auto.commit": False,
                 "auto.offset.reset": "error",
-                "fetch.max.bytes": 2 * LARGEST,
-                "max.partition.fetch.bytes": 2 * LARGEST,
+                "fetch.max.bytes": LARGEST,
+                "max.partition.fetch.bytes": LARGEST,
                 "fetch.wait.max.ms": 100,
-                "queued.max.messages.kbytes": 16_384,
+                "queued.max.messages.kbytes": 4_096,
                 "fetch.queue.backoff.ms": 5,
                 "allow.auto.create.topics": False,
             }

@@ -20,6 +20,7 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
+from corral.federated import strategy
 from corral.inpod.kafkaml.confusion import summed
 from corral.inpod.kafkaml.inside import read_metadata, read_weights, write_weights
 from corral.inpod.kafkaml.kafka import Access, KafkaError
@@ -27,6 +28,7 @@ from corral.inpod.kafkaml.memory import give_back
 from corral.inpod.kafkaml.names import Names
 from corral.inpod.kafkaml.rounds import Rounds, RoundSettings
 from corral.inpod.kafkaml.serving import Deployment, Server, merged
+from corral.inpod.kafkaml.strategies import strategy_name
 
 __all__ = ["Report", "Told", "deployment_of", "fitting", "judged", "main"]
 
@@ -45,8 +47,9 @@ ENDED: Final = ("Completed", "Failed")
 def deployment_of(
     spec: Mapping[str, Any], names: Names, model: Mapping[str, str], result: int
 ) -> Deployment:
-    """What an object's spec and a model's file say together."""
+    """What an object's spec and a model's file say together. Raises InvalidConfig."""
     said = spec.get("aggregation") or {}
+    rule = strategy(strategy_name(str(said.get("strategy") or "")), said.get("config") or {})
     arguments = json.loads(model.get("compile_args") or "{}")
     for key, name in (("optimizer", "optimizer"), ("loss", "loss"), ("metrics", "metrics")):
         if spec.get(key):
@@ -69,7 +72,7 @@ def deployment_of(
         framework=model.get("framework") or "tf",
         architecture=model.get("architecture") or "",
         compile_args=arguments,
-        training_settings=_training(spec),
+        training_settings=_training(spec, rule.client_config()),
         incremental=bool(spec.get("incremental")),
         input_shape=model.get("input_shape") or "",
         output_shape=model.get("output_shape") or "",
@@ -82,11 +85,11 @@ def deployment_of(
     )
 
 
-def _training(spec: Mapping[str, Any]) -> dict[str, Any]:
-    """What clients are told of their part."""
+def _training(spec: Mapping[str, Any], rule: Mapping[str, float]) -> dict[str, Any]:
+    """What clients are told of their part; ``rule`` is what the strategy wants them to know."""
     out = {
         "batch": spec.get("batch") or 32,
-        "kwargs_fit": spec.get("kwargsFit") or {},
+        "kwargs_fit": {**rule, **(spec.get("kwargsFit") or {})},
         "kwargs_val": spec.get("kwargsVal") or {},
         "unsupervised": bool(spec.get("unsupervised")),
     }
@@ -237,8 +240,9 @@ def _serve(env: Mapping[str, str]) -> Rounds:
     deployment = deployment_of(told.spec(), names, read_metadata(model), result)
     access = Access.from_environment(env, "BOOTSTRAP_SERVERS")
     first = [np.asarray(array) for array in read_weights(model)]
-    report = Report(told, result, model, target)
-    return Server(access, deployment, first, report).run()
+    server = Server(access, deployment, first, Report(told, result, model, target))
+    del first  # the server lets go of them when it can
+    return server.run()
 
 
 def main() -> int:

@@ -20,9 +20,11 @@ from typing import Any, Final, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from corral.federated import Aggregation, AggregationFailed, UpdateRejected, strategy
+from corral.federated import AggregationFailed, strategy
 from corral.federated.native import is_finite
-from corral.federated.tensors import Model, Tensor, Update
+from corral.federated.strategies import Strategy
+from corral.federated.tensors import Model
+from corral.inpod.kafkaml.aggregating import Made, by_array, fold, model_of, whole
 from corral.inpod.kafkaml.kafka import (
     Access,
     Follower,
@@ -59,6 +61,7 @@ from corral.inpod.kafkaml.rounds import (
     answer_version,
     sent_version,
 )
+from corral.inpod.kafkaml.strategies import strategy_name
 from corral.inpod.kafkaml.weights import WeightsError, WeightsReader
 
 __all__ = ["Deployment", "Server", "Told", "merged"]
@@ -70,8 +73,6 @@ LOOK: Final = 2.0
 """Seconds between two looks at who the clients are."""
 TOPICS: Final = 5.0
 """Seconds between two looks whether its topics are there."""
-MIXING: Final = 0.6
-"""How far one update moves the model in async mode."""
 HEAD: Final = 4096
 """Bytes that the format of an array adds to it, at most."""
 
@@ -111,6 +112,10 @@ class Deployment:
     legacy: bool = False
     result_id: str = "1"
 
+    def rule(self) -> Strategy:
+        """How updates become a version. Raises InvalidConfig."""
+        return strategy(strategy_name(self.strategy), dict(self.config))
+
 
 class Server:
     """One deployment of one model."""
@@ -130,11 +135,11 @@ class Server:
         self._names = deployment.names
         self._told = told
         self._clock = clock
-        self._first = list(first)
+        self._current = list(first)
+        """Weights of the version that is on."""
         self._layout = [(array.shape, array.dtype) for array in first]
         self._bytes = sum(array.nbytes + HEAD for array in first)
         self._rounds = Rounds(deployment.rounds)
-        self._weights: Model | None = None
         self._sent = ""
         """Where the current version's weights are in their topic."""
         self._state: Model | None = None
@@ -168,7 +173,7 @@ class Server:
             self._announce(sender)
         if self._rounds.ended == "finished":
             # whoever keeps the model may not have got to it
-            self._told.publish(self._current(), self._rounds)
+            self._told.publish(self._current, self._rounds)
         with Follower(
             self._access, self._names.client_control, start=self._rounds.position
         ) as heard:
@@ -197,9 +202,9 @@ class Server:
         arrays = self._arrays(parse_ranges(self._sent))
         if _digest(arrays) != entry["digest"]:
             raise KafkaError(f"version {entry['version'] + 1} of the model is not as it was sent")
-        self._weights = _model(arrays)
+        self._current = arrays
         if entry.get("state"):
-            self._state = _model(self._arrays(parse_ranges(entry["state"]), free=True))
+            self._state = model_of(self._arrays(parse_ranges(entry["state"]), free=True))
 
     def _write(self, sender: Sender, **entry: Any) -> None:
         self._log(sender, entry)
@@ -238,7 +243,7 @@ class Server:
                 self._tell(sender, control)
                 self._write(sender, type="asked", clients=list(clients))
             case Finish(version=version):
-                where = self._told.publish(self._current(), rounds)
+                where = self._told.publish(self._current, rounds)
                 self._write(sender, type="finished", version=version, model_ref=where)
             case Fail(why=why):
                 self._write(sender, type="failed", why=why)
@@ -282,17 +287,12 @@ class Server:
         sender.send(self._names.model_control, control.encode(), key=key)
 
     def _publish(self, sender: Sender, version: int) -> None:
-        arrays = self._current()
+        arrays = self._current
         if not self._sent:
             self._sent = str(sender.send_weights(self._names.model_data, arrays))
         self._tell(sender, self._control(parse_ranges(self._sent), version))
         digest = _digest(arrays)
         self._write(sender, type="published", version=version, range=self._sent, digest=digest)
-
-    def _current(self) -> list[Array]:
-        if self._weights is None:
-            return self._first
-        return [tensor.array for tensor in self._weights]
 
     # -- updates ---------------------------------------------------------------------------------
 
@@ -417,69 +417,52 @@ class Server:
     def _aggregate(
         self, sender: Sender, version: int, updates: Sequence[Mapping[str, Any]]
     ) -> None:
-        made = self._deployment
         began = time.monotonic()
-        current = _model(self._current())
-        names = [str(update["client"]) for update in updates]
-        engine = Aggregation(
-            strategy(made.strategy, dict(made.config)),
-            participants=names,
-            current=current,
-            state=self._state,
-            expected_samples=max(sum(int(u["num_data"]) for u in updates), 1),
-        )
-        counted = []
-        for update in updates:
-            client = str(update["client"])
-            try:
-                arrays = self._arrays(parse_ranges(update["range"]))
-                if made.rounds.mode == "async":
-                    arrays = _mixed(current, arrays, version - int(update["version"]))
-                engine.add(Update(client, int(update["num_data"]), _model(arrays)))
-                counted.append(update)
-            except UpdateRejected as error:
-                self._told.remark(client, str(error))
-            arrays = []  # one update at a time is in memory
         try:
-            result = engine.finish()
+            made = self._made(version, updates)
         except AggregationFailed as error:
             self._write(sender, type="failed", why=f"version {version} cannot be made: {error}")
             return
-        assert result.model is not None
-        arrays = [tensor.array for tensor in result.model]
-        self._sent = str(sender.send_weights(self._names.model_data, arrays))
+        self._sent = str(sender.send_weights(self._names.model_data, made.arrays))
         state = ""
-        if result.state is not None:
-            kept = [tensor.array for tensor in result.state]
+        if made.state is not None:
+            kept = [tensor.array for tensor in made.state]
             state = str(sender.send_weights(self._names.state_data, kept))
-        self._weights, self._state = result.model, result.state
-        self._first = []
+        self._current, self._state = made.arrays, made.state
         self._write(
             sender,
             type="aggregated",
             version=version,
             range=self._sent,
             state=state,
-            digest=_digest(arrays),
-            samples=sum(int(update["num_data"]) for update in counted),
-            metrics=merged(counted),
+            digest=_digest(made.arrays),
+            samples=sum(int(update["num_data"]) for update in made.counted),
+            metrics=merged(made.counted),
             seconds=round(time.monotonic() - began, 3),
             at=self._clock(),
         )
 
+    def _made(self, version: int, updates: Sequence[Mapping[str, Any]]) -> Made:
+        """Raises AggregationFailed."""
+        rule = self._deployment.rule()
 
-def _model(arrays: Sequence[Array]) -> Model:
-    """Arrays as the engine has them, named by their places."""
-    return Model(tuple(Tensor.of(str(place), array) for place, array in enumerate(arrays)))
+        def read(update: Mapping[str, Any], take: Callable[[int, Array], None]) -> None:
+            self._read(parse_ranges(update["range"]), take)
 
-
-def _mixed(current: Model, arrays: Sequence[Array], stale: int) -> list[Array]:
-    """The current model, moved towards an update: less the older what that began from."""
-    share = MIXING / math.sqrt(1 + stale)
-    return [
-        (tensor.array + share * (array - tensor.array)).astype(array.dtype)
-        for tensor, array in zip(current, arrays, strict=True)
-    ]
+        mixes = self._deployment.rounds.mode == "async"
+        if by_array(rule) and not mixes:
+            # whoever fails now reads it from its topic when it starts again
+            self._current = []
+            return fold(rule, updates, len(self._layout), read, self._told.remark)
+        return whole(
+            rule,
+            updates,
+            self._current,
+            self._state,
+            read,
+            self._told.remark,
+            stale=(lambda update: version - int(update["version"])) if mixes else None,
+        )
 
 
 def _digest(arrays: Sequence[Array]) -> str:
