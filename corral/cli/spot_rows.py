@@ -20,7 +20,7 @@ __all__ = [
     "rate_rows",
 ]
 
-INSTANCE_COLUMNS: Final = ("name", "vm", "state", "model", "place", "node", "price", "age")
+INSTANCE_COLUMNS: Final = ("name", "vm", "state", "model", "place", "node", "price", "age", "news")
 PLACEMENT_COLUMNS: Final = ("job", "replica", "instance", "model", "place", "up", "end", "cost")
 RATE_COLUMNS: Final = ("place", "hours", "losses", "rate")
 LOST: Final = "Lost"
@@ -41,9 +41,18 @@ def instance_rows(vm: Obj, now: datetime) -> list[dict[str, Any]]:
             "node": phases.text(found.get("nodeName")) if found.get("joinedCluster") else "",
             "price": found.get("pricePerHour"),
             "age": age(phases.text(found.get("creationTime")), now),
+            "news": _news(found),
         }
         for found in phases.sections(phases.status_of(vm), "provisionedInstances")
     ]
+
+
+def _news(found: Obj) -> str:
+    """Why it ended, or until when it is there."""
+    if reason := phases.text(found.get("reason")):
+        return reason
+    deadline = phases.text(found.get("preemptionDeadline"))
+    return f"taken at {deadline}" if deadline else ""
 
 
 def placement_rows(job: Obj, now: datetime) -> list[dict[str, Any]]:

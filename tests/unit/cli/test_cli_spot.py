@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any
 
 import pytest
 from typer.testing import CliRunner, Result
@@ -91,6 +92,20 @@ def test_machines_are_rows() -> None:
     assert (first["model"], first["age"], first["price"]) == ("spot", "1h", 1.5)
     assert (second["place"], second["node"], second["age"]) == ("", "", "")
     assert instance_rows({}, NOW) == []
+
+
+@pytest.mark.parametrize(
+    ("entry", "news"),
+    [
+        ({}, ""),
+        ({"preemptionDeadline": "2026-11-16T05:00:00Z"}, "taken at 2026-11-16T05:00:00Z"),
+        ({"preemptionDeadline": "2026-11-16T05:00:00Z", "reason": "Preempted"}, "Preempted"),
+        ({"reason": "StockOut"}, "StockOut"),
+    ],
+)
+def test_what_is_new_about_a_machine(entry: dict[str, Any], news: str) -> None:
+    (row,) = instance_rows({"status": {"provisionedInstances": [entry]}}, NOW)
+    assert row["news"] == news
 
 
 def test_placements_are_rows_and_rates() -> None:
