@@ -90,7 +90,7 @@ class Snapshots:
                 pushed = await push_image(
                     artifacts, reference, file, created=created, annotations=notes
                 )
-                return json.dumps({"image": str(pushed.reference), "size": pushed.size})
+                return json.dumps({"image": pushed.reference.image, "size": pushed.size})
 
         message = await self._patiently(store)
         await asyncio.to_thread(file.unlink)

@@ -95,6 +95,11 @@ class Reference:
             raise InvalidReference(f"{tag!r} cannot be a tag")
         return replace(self, tag=tag, digest="")
 
+    @property
+    def image(self) -> str:
+        """As containers name it: without ``oci://``."""
+        return str(self).removeprefix("oci://")
+
     def __str__(self) -> str:
         tag = f":{self.tag}" if self.tag else ""
         digest = f"@{self.digest}" if self.digest else ""

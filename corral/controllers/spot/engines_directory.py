@@ -76,7 +76,7 @@ class DirectoryEngine:
         )
         return {
             "containerName": target.container,
-            "imageName": str(pushed.reference),
+            "imageName": pushed.reference.image,
             "buildTime": format_time(run.started),
             "pushed": True,
             "digest": pushed.digest,
