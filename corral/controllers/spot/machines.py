@@ -212,6 +212,7 @@ class MachineReconciler:
         node = self.marks.of(entry)
         if node is not None:
             entries.told_by_node(entry, node)
+            entries.silent(entry, node, now=now, limit=self._settings.silent)
         if self._left_to_join(entry, now) < 0:
             entries.not_joined(entry, f"it was no node after {self._settings.join:g} s")
 

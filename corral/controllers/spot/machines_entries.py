@@ -46,6 +46,7 @@ __all__ = [
     "said",
     "seen",
     "settled",
+    "silent",
     "told_by",
     "told_by_node",
 ]
@@ -212,6 +213,16 @@ def told_by_node(entry: Obj, node: Obj) -> None:
         return  # somebody else's words
     if deadline is not None:
         _announce(entry, at=found["lastTransitionTime"], deadline=deadline)
+
+
+def silent(entry: Obj, node: Obj, *, now: float, limit: float) -> None:
+    """A machine whose node is not ready for too long is of no use, whatever its cloud says."""
+    ready = find_condition((node.get("status") or {}).get("conditions"), "Ready")
+    if not entry.get("joinedCluster") or not is_alive(entry) or ready is None:
+        return
+    since = moment(ready.get("lastTransitionTime"))
+    if ready.get("status") != "True" and since is not None and now - since > limit:
+        lost(entry, preempted=None, why=f"its node has not been ready for {now - since:.0f} s")
 
 
 def _announce(entry: Obj, *, at: str, deadline: float) -> None:

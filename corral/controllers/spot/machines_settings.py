@@ -58,6 +58,8 @@ class MachineSettings:
     retry_cap: float = 60.0
     join: float = 900.0
     """How long a machine may take to become a node."""
+    silent: float = 180.0
+    """How long a machine's node may not be ready before the machine counts as lost."""
     sweep: float = 60.0
     """How often clouds are searched for machines that nothing owns."""
     sweep_grace: float = GRACE_S

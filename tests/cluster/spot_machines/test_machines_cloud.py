@@ -105,11 +105,13 @@ def machines(stage: Stage, **spec: Any) -> None:
     )
 
 
-def kubelet(stage: Stage, name: str) -> None:
+def kubelet(stage: Stage, name: str, status: str = "True") -> None:
     """What the kubelet of a machine writes when it has joined."""
-    stage.cluster.create("nodes", {"apiVersion": "v1", "kind": "Node", "metadata": {"name": name}})
-    ready = {"type": "Ready", "status": "True", "reason": "KubeletReady", "message": ""}
-    times = dict.fromkeys(("lastHeartbeatTime", "lastTransitionTime"), "2027-01-15T08:00:00Z")
+    if stage.node(name) is None:
+        body = {"apiVersion": "v1", "kind": "Node", "metadata": {"name": name}}
+        stage.cluster.create("nodes", body)
+    ready = {"type": "Ready", "status": status, "reason": "Kubelet", "message": ""}
+    times = dict.fromkeys(("lastHeartbeatTime", "lastTransitionTime"), "2026-01-15T08:00:00Z")
     patch = {"status": {"conditions": [{**ready, **times}]}}
     stage.cluster.patch("v1", "nodes", name, patch, subresource="status")
 
@@ -201,6 +203,22 @@ def test_a_cloud_takes_a_machine_and_has_no_other(cloudy: Stage, google: Google)
     entry = cloudy.await_entry("m-0-2", state="TERMINATED", reason="StockOut")
     assert "ZONE_RESOURCE_POOL_EXHAUSTED" in entry["message"]
     assert google.names() == set()
+
+
+def test_a_machine_whose_node_is_silent_is_given_up(cloudy: Stage, google: Google) -> None:
+    machines(cloudy)
+    cloudy.job(credentialsSecretRef={"name": "google"})
+    cloudy.start()
+    cloudy.wish("m-0-1", **PLACE)
+    cloudy.await_entry("m-0-1", state="RUNNING")
+    kubelet(cloudy, "m-0-1")
+    cloudy.await_entry("m-0-1", joinedCluster=True)
+    kubelet(cloudy, "m-0-1", "Unknown")
+    entry = cloudy.await_entry("m-0-1", state="TERMINATED", reason="Lost")
+    assert "has not been ready" in entry["message"]
+    eventually(lambda: cloudy.entry("m-0-1").get("endTime"))
+    assert google.names() == set()
+    assert cloudy.node("m-0-1") is None
 
 
 def test_machines_go_though_their_secret_went_first(cloudy: Stage, google: Google) -> None:

@@ -22,6 +22,7 @@ from corral.clouds import (
 from corral.controllers.spot import machines_entries as entries
 from corral.controllers.spot.machines_nodes import is_its_node, marked
 from corral.controllers.spot.machines_wishes import Wish, machines_named, wishes_for
+from corral.runtime.keys import format_time
 
 Obj = dict[str, Any]
 NOW = 1.8e9
@@ -241,6 +242,26 @@ def test_nodes_are_marked_once() -> None:
     done = node(taints=taints)
     done["metadata"]["labels"] = patch["metadata"]["labels"]
     assert marked(done, entry) is None
+
+
+@pytest.mark.parametrize(
+    ("status", "age", "joined", "state"),
+    [
+        ("True", 1000, True, entries.RUNNING),
+        ("Unknown", 100, True, entries.RUNNING),
+        ("Unknown", 200, True, entries.TERMINATED),
+        ("False", 200, True, entries.TERMINATED),
+        ("False", 200, False, entries.RUNNING),
+    ],
+)
+def test_a_machine_whose_node_is_silent_for_long_is_lost(
+    status: str, age: float, joined: bool, state: str
+) -> None:
+    entry = {**begun(), "state": entries.RUNNING, "joinedCluster": joined}
+    ready = {"type": "Ready", "status": status, "lastTransitionTime": format_time(NOW - age)}
+    entries.silent(entry, node(ready), now=NOW, limit=180)
+    assert entry["state"] == state
+    assert entry.get("reason") == ("Lost" if state == entries.TERMINATED else None)
 
 
 @pytest.mark.parametrize(

@@ -9,6 +9,7 @@ import pytest
 from corral.api.spot_vm import SpotInstanceVMSpec
 from corral.clouds import BadRequest
 from corral.clouds.base import checked
+from corral.clouds.opening import open_provider
 from corral.controllers.spot.machines_requests import (
     cloud_zone,
     machine_of,
@@ -123,3 +124,9 @@ def test_zones_of_azure_are_counted_in_their_region() -> None:
     assert cloud_zone("gcp", "r", "z-1") == "z-1"
     ref = ref_of(entry("azure", "1", instanceID="i"))
     assert (ref.name, ref.zone, ref.id) == ("m-0-1", "westeurope-1", "i")
+
+
+@pytest.mark.parametrize("cloud", ["gcp", "azure"])
+def test_accounts_take_the_options(cloud: str) -> None:
+    provider = open_provider(cloud, options_of(machine_of(spec(), cloud)), {})
+    assert provider.name == cloud
