@@ -67,7 +67,7 @@ class _Work:
     """A run that this process works on."""
 
     task: asyncio.Task[None]
-    started: float
+    key: str
 
 
 @dataclass(slots=True)
@@ -75,6 +75,10 @@ class _Board:
     """All runs of this process; UID of the backup → run."""
 
     runs: dict[str, _Work] = field(default_factory=dict)
+
+    def of(self, key: str) -> list[str]:
+        """The UIDs of backups of this name."""
+        return [uid for uid, work in self.runs.items() if work.key == key]
 
     async def end(self, uid: str) -> None:
         """Stop a run, if there is one, and wait until it has stopped."""
@@ -120,6 +124,8 @@ class BackupController:
         """One look at one backup."""
         backup = self.backups.store.get(key)
         if backup is None:
+            for uid in self._board.of(key):
+                await self._board.end(uid)
             return None
         if is_being_deleted(backup):
             await self._gone(backup)
@@ -176,7 +182,7 @@ class BackupController:
         left = max(0.0, deadline - self._wall())
         name = f"backup {key_of(backup)}"
         task = asyncio.create_task(self._worked(backup, spec, started, left), name=name)
-        self._board.runs[uid] = _Work(task, started)
+        self._board.runs[uid] = _Work(task, key_of(backup))
         task.add_done_callback(lambda _: self._ended(uid, task, key_of(backup)))
 
     def _ended(self, uid: str, task: asyncio.Task[None], key: str) -> None:
