@@ -5,8 +5,8 @@ from typing import Any
 import pytest
 
 from corral.api import kafkaml
-from corral.api.kafkaml_rules import strategy_name
 from corral.api.kind import Kind
+from corral.inpod.kafkaml.strategies import strategy_name
 
 RAW = {
     "data_type": "float32", "data_reshape": "784", "label_type": "float32", "label_reshape": "10",
@@ -72,6 +72,12 @@ def test_the_names_of_topics_are_the_real_ones() -> None:
         ),
         ("FederatedDeployment", {"topics": {"clientData": "all"}}, "needs {client}"),
         ("FederatedDeployment", {"topics": {"modelData": "{ID}"}}, "may have {id} and {client}"),
+        (
+            "FederatedDeployment",
+            {"incremental": True, "unsupervised": True},
+            "leave incremental or this away",
+        ),
+        ("FederatedDeployment", {"streamTimeout": -2}, "-1 for no limit"),
         ("Datasource", {"topic": "t:0:5:2"}, "ends before it starts"),
         ("Datasource", {"topic": "t"}, "is not topic:partition:start:end"),
         ("Datasource", {"topic": "t:0:0:2", "incremental": True}, "by its topic alone"),

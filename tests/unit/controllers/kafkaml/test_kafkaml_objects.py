@@ -1,0 +1,55 @@
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from corral.api.kafkaml import Datasource, FederatedDeployment, MLModel
+from corral.api.kind import Kind
+from corral.controllers.kafkaml.objects import client_job
+from corral.controllers.kafkaml.settings import KafkaMLSettings
+
+RAW = {"data_type": "float32", "data_reshape": "64", "label_type": "float32", "label_reshape": "10"}
+
+
+def read(kind: type[Kind], name: str, **spec: Any) -> Any:
+    names = kind.names
+    return kind.read(
+        {
+            "apiVersion": f"{names.group}/{names.version}",
+            "kind": names.kind,
+            "metadata": {"name": name, "namespace": "team"},
+            "spec": spec,
+        }
+    )
+
+
+def variables(deployment: FederatedDeployment, source: Datasource) -> dict[str, str]:
+    model = read(MLModel, "digits", code="model = 1", framework="numpy")
+    settings = KafkaMLSettings(kafka="kafka:9092")
+    result = {"id": 1, "federatedStringId": "abcd1234"}
+    job = client_job(deployment, result, model, source, 0, settings)
+    assert job["spec"]["ttlSecondsAfterFinished"] == 100
+    assert job["spec"]["backoffLimit"] == 1
+    (container,) = job["spec"]["template"]["spec"]["containers"]
+    return {entry["name"]: entry["value"] for entry in container["env"]}
+
+
+@pytest.mark.parametrize(
+    ("spec", "case", "total"),
+    [
+        ({"topic": "t:0:0:9", "totalMsg": 9, "unsupervisedTopic": "u:0:0:5"}, "1", "9"),
+        ({"topic": "t", "incremental": True}, "2", ""),
+    ],
+)
+def test_clients_are_told_of_their_data(spec: dict[str, Any], case: str, total: str) -> None:
+    found = variables(
+        read(FederatedDeployment, "learn", model="digits"),
+        read(Datasource, "some", inputConfig=RAW, **spec),
+    )
+    assert found["CASE"] == case
+    assert found["DATA_TOPIC"] == spec["topic"]
+    assert found["TOTAL_MSG"] == total
+    assert found["UNSUPERVISED_TOPIC"] == spec.get("unsupervisedTopic", "")
+    assert found["FEDERATED_MODEL_ID"] == "abcd1234"
+    assert found["KML_CLOUD_BOOTSTRAP_SERVERS"] == "kafka:9092"
