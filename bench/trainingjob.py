@@ -4,7 +4,8 @@ Both operators do the same work on a fresh control plane of the same binaries, i
 job a service account, two services, a network policy, two pods and a status. The operator is up and
 idle; then all jobs are created, and the clock runs until the last pod exists. ``ratio`` is our
 jobs a second by the peer's. Also: when every job says Running; how long one job takes alone; the
-time of our reconciles; what memory, CPU and requests jobs cost. And ``ceiling``: the ratio that an
+time of our reconciles; what memory, CPU and requests jobs cost. Ours shares its work among several
+processes where there are cores for them. Where there are not, also ``ceiling``: the ratio that an
 operator would have which costs nothing, as a client that knows beforehand what to create and only
 creates it; where the control plane shares few cores with the operators, nobody can go beyond it.
 """
@@ -37,6 +38,7 @@ from pods import Theirs, ready_nodes
 from corral.api import all_kinds
 from tests.backends import Backend
 from tests.backends.base import free_port
+from tests.e2e.clusters import children
 from tests.faults.audit import Audit
 from tests.faults.plan import FaultPlan
 from tests.faults.proxy import FaultProxy
@@ -85,10 +87,14 @@ class Process(ABC):
             self.process.wait()
 
     def memory(self) -> float:
-        return memory_mb(self.process.pid)
+        return sum(memory_mb(pid) for pid in self._pids())
 
     def cpu(self) -> float:
-        return cpu_seconds(self.process.pid)
+        return sum(cpu_seconds(pid) for pid in self._pids())
+
+    def _pids(self) -> list[int]:
+        """It and those who share its work."""
+        return [self.process.pid, *children(self.process.pid)]
 
     def reconcile_time(self) -> dict[str, float]:
         """Milliseconds, where the operator measures it."""
@@ -102,14 +108,18 @@ class Ours(Process):
         return [
             sys.executable, "-m", "corral.cli.main", "operator",
             "--kubeconfig", str(self.kubeconfig), *OPTIONS,
-            "--health-port", str(self.health),
+            "--health-port", str(self.health), "--processes", str(PROCESSES),
         ]  # fmt: skip
 
     def reconcile_time(self) -> dict[str, float]:
-        with urllib.request.urlopen(f"http://127.0.0.1:{self.health}/metrics") as answer:
-            text = answer.read().decode()
         pattern = r'reconcile_time_seconds_bucket\{controller="trainingjob",le="([^"]+)"\} (\S+)'
-        buckets = [(float(le), float(count)) for le, count in re.findall(pattern, text)]
+        counts: Counter[float] = Counter()
+        for port in range(self.health, self.health + PROCESSES):
+            with urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics") as answer:
+                text = answer.read().decode()
+            for le, count in re.findall(pattern, text):
+                counts[float(le)] += float(count)
+        buckets = sorted(counts.items())
         return {
             "count": buckets[-1][1],
             "p50": round(quantile(buckets, 0.5) * 1000, 1),
@@ -124,6 +134,8 @@ class Peer(Process):
         return [sys.executable, "-m", "kopf", "run", "--all-namespaces", "--standalone", str(PEER)]
 
 
+PROCESSES = min(4, max(1, (os.cpu_count() or 1) // 8))
+"""Of our operator, where the control plane leaves it cores; one on small machines."""
 OPTIONS = (
     "--no-leader-elect",
     "--webhook-port",
@@ -307,7 +319,8 @@ class Plane(Theirs):
 
     def spawn(self, name: str, *argv: str, **env: str) -> subprocess.Popen[bytes]:
         if name in ("etcd", "kube-apiserver"):
-            return super().spawn(name, *argv, **env)
+            # they have memory to spare, and what collecting it takes is not what is measured
+            return super().spawn(name, *argv, GOGC="400", **env)
         process = super().spawn(name, "nice", "-n", "5", *argv, **env)
         group = Path(f"/proc/{process.pid}/autogroup")
         if group.exists():  # then a session has a share of its own, whatever its processes say
@@ -356,7 +369,7 @@ async def bare(backend: Backend, count: int) -> float:
             made = orjson.loads(
                 await client.send("POST", JOBS.format(space=space), job(f"job-{number}"))
             )
-            for kind, body in children(made):
+            for kind, body in objects_of(made):
                 await client.send("POST", OBJECTS[kind][0].format(space=space), body)
 
         async with asyncio.timeout(LIMIT):
@@ -369,7 +382,7 @@ async def bare(backend: Backend, count: int) -> float:
         return count / took
 
 
-def children(made: dict[str, Any]) -> Iterator[tuple[str, dict[str, Any]]]:
+def objects_of(made: dict[str, Any]) -> Iterator[tuple[str, dict[str, Any]]]:
     """The objects of a job, as the peer makes them."""
     import kopf
     import trainingjob_kopf as peer
@@ -457,9 +470,10 @@ def main() -> None:
                 figures = turn(kind, place, count, 5 if options.quick else 20)
                 found[kind.name].append(figures)
                 print(kind.name, rounded(figures), flush=True)
-            alone = nobody(Path(folder) / f"nobody-{number}", count)
-            ceilings.append(alone)
-            print(f"nobody {alone:.2f} jobs a second", flush=True)
+            if PROCESSES == 1:
+                alone = nobody(Path(folder) / f"nobody-{number}", count)
+                ceilings.append(alone)
+                print(f"nobody {alone:.2f} jobs a second", flush=True)
         calls = {
             kind.name: audited(kind, Path(folder) / f"{kind.name}-calls", 20)
             for kind in (Ours, Peer)
@@ -469,11 +483,12 @@ def main() -> None:
         {
             "name": "trainingjob",
             "ratio": round(ours["jobs_s"] / peer["jobs_s"], 2),
-            "ceiling": round(median(ceilings) / peer["jobs_s"], 2),
+            **({"ceiling": round(median(ceilings) / peer["jobs_s"], 2)} if ceilings else {}),
             "cpu_ratio": round(peer["cpu_s"] / ours["cpu_s"], 2),
             "jobs": count,
             "repeats": repeats,
             "cores": os.cpu_count(),
+            "processes": PROCESSES,
             "reconcile_ms": found["ours"][-1]["reconcile_ms"],
             "memory_mb_per_1000": {
                 "ours": round(ours["memory_mb"] * 1000 / count, 1),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import sys
 from collections.abc import Coroutine, Sequence
 from enum import StrEnum
 from pathlib import Path
@@ -56,6 +57,10 @@ def operator(
     lease_duration: Annotated[float, typer.Option(help="Seconds a silent leader is left.")] = 15.0,
     renew_deadline: Annotated[float, typer.Option(help="Seconds a leader tries to renew.")] = 10.0,
     retry_period: Annotated[float, typer.Option(help="Seconds between two tries.")] = 2.0,
+    processes: Annotated[
+        int, typer.Option(min=1, help="Processes that share the work; each uses one core.")
+    ] = 1,
+    share: Annotated[int, typer.Option(min=0, hidden=True)] = 0,
     workers: Annotated[int, typer.Option(min=1, help="Reconciles at the same time.")] = 10,
     resync: Annotated[float, typer.Option(help="Seconds until all is looked at again.")] = 300.0,
     gang_scheduling: Annotated[
@@ -147,23 +152,26 @@ def operator(
     from corral.operator.settings import ProcessSettings
     from corral.runtime.election import ElectionSettings
     from corral.runtime.logcontext import configure_logging
+    from corral.runtime.sharing import Share
 
     configure_logging(log_format.value, level=logging.DEBUG if verbose else logging.INFO)
     try:
         election = ElectionSettings(lease_duration, renew_deadline, retry_period)
+        part = Share(share, processes)
     except ValueError as err:
         raise typer.BadParameter(str(err)) from err
     settings = ProcessSettings(
         namespace=namespace,
         leader_elect=leader_elect,
         election=election,
+        share=part,
         workers=workers,
         resync=resync,
         gang_scheduler=gang_scheduling,
         cluster_domain=cluster_domain,
         mpi_agent=mpi_agent,
         health_host=listen,
-        health_port=_port(health_port),
+        health_port=_port(health_port, share),
         webhook_host=listen,
         webhook_port=_port(webhook_port),
         webhook_url_host=webhook_host,
@@ -208,8 +216,16 @@ def _registry_map(pairs: list[str] | None) -> tuple[str, ...]:
     return tuple(pairs or ())
 
 
-def _port(number: int) -> int | None:
-    return None if number < 0 else number
+def _port(number: int, offset: int = 0) -> int | None:
+    if number <= 0:
+        return None if number < 0 else 0
+    return number + offset
+
+
+def _partners(settings: ProcessSettings) -> list[list[str]]:
+    """This very command once for each other share."""
+    this = [sys.executable, "-m", "corral.cli.main", *sys.argv[1:]]
+    return [[*this, "--share", str(number)] for number in range(1, settings.share.count)]
 
 
 async def _operate(kubeconfig: Path | None, settings: ProcessSettings) -> None:
@@ -220,13 +236,15 @@ async def _operate(kubeconfig: Path | None, settings: ProcessSettings) -> None:
         print("corral operator is ready", flush=True)
 
     async with operator_client(load_config(kubeconfig)) as client:
-        await OperatorProcess(client, settings, on_ready=ready).run()
+        process = OperatorProcess(client, settings, on_ready=ready, partners=_partners(settings))
+        await process.run()
 
 
 def _run(work: Coroutine[Any, Any, None]) -> None:
     """Problems of the surroundings are told in one line; others with all that is known."""
     from corral.kube import ApiError, ConfigError, KubeConnectionError
     from corral.operator.install import NotInTime
+    from corral.operator.partners import PartnerLost
     from corral.operator.process import DefinitionsMissing
     from corral.operator.tls import BadFolder
     from corral.runtime import CacheSyncTimeout, LeadershipLost, eventloop
@@ -243,6 +261,7 @@ def _run(work: Coroutine[Any, Any, None]) -> None:
         LeadershipLost,
         NotInTime,
         OSError,
+        PartnerLost,
     ) as err:
         raise fail(err) from err
 

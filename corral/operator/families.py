@@ -41,6 +41,9 @@ class Family:
     """The client is for rules that depend on the cluster; without one, those of every cluster."""
     rules: tuple[rbac.Rule, ...]
     """In the whole cluster."""
+    shared: bool = False
+    """Whether several processes may share its keys: its controllers know of each other by the API
+    only."""
 
 
 def _register_trainingjob(manager: Manager, surroundings: Surroundings) -> None:
@@ -182,8 +185,10 @@ def _hook_federated(hooks: Hooks, client: KubeClient | None, settings: ProcessSe
 
 
 FAMILIES: tuple[Family, ...] = (
-    Family("trainingjob", _register_trainingjob, _hook_trainingjob, rbac.TRAINING_RULES),
-    Family("mpijob", _register_mpijob, _hook_mpijob, rbac.MPI_RULES),
+    Family(
+        "trainingjob", _register_trainingjob, _hook_trainingjob, rbac.TRAINING_RULES, shared=True
+    ),
+    Family("mpijob", _register_mpijob, _hook_mpijob, rbac.MPI_RULES, shared=True),
     Family("spot", _register_spot, _hook_spot, rbac.SPOT_RULES),
     Family("federated", _register_federated, _hook_federated, rbac.FEDERATED_RULES),
     Family("kafkaml", _register_kafkaml, _hook_kafkaml, rbac.KAFKAML_RULES),

@@ -8,7 +8,8 @@ Webhooks, reports and health are served by every replica; controllers run on the
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from functools import partial
 
 from prometheus_client import CollectorRegistry
 
@@ -21,6 +22,7 @@ from corral.kube.errors import NotFound
 from corral.kube.kubeconfig import load_config
 from corral.operator import rbac
 from corral.operator.families import FAMILIES, Surroundings
+from corral.operator.partners import end_with_leader, partners
 from corral.operator.reporting import Reporting
 from corral.operator.settings import LEASE, SECRET, WEBHOOKS_SERVICE, ProcessSettings
 from corral.operator.tls import certificates
@@ -29,6 +31,7 @@ from corral.runtime.manager import Manager, ManagerSettings
 from corral.runtime.metering import MeteredClient
 from corral.runtime.metrics import RuntimeMetrics
 from corral.runtime.operator import Operator, OperatorSettings
+from corral.runtime.sharing import WHOLE
 from corral.runtime.webhooks.hooks import Hooks
 from corral.runtime.webhooks.keeper import Certificates
 from corral.runtime.webhooks.metrics import WebhookMetrics
@@ -68,11 +71,16 @@ class OperatorProcess:
         settings: ProcessSettings | None = None,
         *,
         on_ready: Callable[[], None] | None = None,
+        partners: Sequence[Sequence[str]] = (),
     ) -> None:
-        """``on_ready`` is called once, when every informer has its first list."""
+        """``on_ready`` is called once, when every informer has its first list.
+
+        ``partners`` are the commands of the processes that have the other shares.
+        """
         self.settings = settings or ProcessSettings()
         self._client = client
         self._on_ready = on_ready
+        self._partners = partners
         self._webhook_metrics = WebhookMetrics(client.metrics.registry)
         self.certificates: Certificates = certificates(
             client, self.settings, metrics=self._webhook_metrics
@@ -95,11 +103,15 @@ class OperatorProcess:
         self._authority = self.certificates.bundle
         manager = self.manager = self._new_manager()
         surroundings = Surroundings(self.settings, self._authority.decode())
-        for family in FAMILIES:
-            family.register(manager, surroundings)
-        webhooks = self._webhooks()
         settings = self.settings
-        if settings.report_port is not None:
+        for family in FAMILIES:
+            if family.shared or not settings.is_partner:
+                manager.share = settings.share if family.shared else WHOLE
+                family.register(manager, surroundings)
+        if settings.share.count > 1 and not settings.is_partner:
+            manager.add_task("partners", partial(partners, self._partners))
+        webhooks = self._webhooks()
+        if settings.report_port is not None and not settings.is_partner:
             care = webhooks is None
             self.reporting = Reporting(manager, settings, self.certificates, care=care)
         self.operator = Operator(
@@ -119,6 +131,8 @@ class OperatorProcess:
     async def run(self) -> None:
         """Run until `stop` or a signal; see `Operator.run` for what it raises."""
         operator = self.operator or await self.prepare()
+        if self.settings.is_partner:
+            end_with_leader(operator.stop)
         await operator.run()
 
     def stop(self) -> None:
@@ -160,7 +174,7 @@ class OperatorProcess:
     def _new_manager(self) -> Manager:
         settings = self.settings
         elector = None
-        if settings.leader_elect:
+        if settings.leader_elect and not settings.is_partner:
             elector = LeaderElector(
                 self._client,
                 name=LEASE,
@@ -179,7 +193,7 @@ class OperatorProcess:
 
     def _webhooks(self) -> WebhookService | None:
         settings = self.settings
-        if settings.webhook_port is None:
+        if settings.webhook_port is None or settings.is_partner:
             return None
         return WebhookService(
             self._client,

@@ -14,6 +14,7 @@ from urllib.parse import urlsplit
 
 from corral.controllers.spot.machines_settings import MachineSettings
 from corral.runtime.election import ElectionSettings
+from corral.runtime.sharing import WHOLE, Share
 
 __all__ = [
     "LEASE",
@@ -50,6 +51,9 @@ class ProcessSettings:
     """Off where there is only one replica, ever: it need not wait for a lease to run out."""
     election: ElectionSettings = field(default_factory=ElectionSettings)
     identity: str = field(default_factory=own_identity)
+    share: Share = WHOLE
+    """A leader has the first share and, while it leads, starts a partner for each of the others;
+    see `partners`."""
     workers: int = 10
     """Reconciles at the same time, of each kind."""
     resync: float = 300.0
@@ -111,6 +115,11 @@ class ProcessSettings:
     local_root: Path | None = None
     """Where checkpoints of ``storage.local`` lie; for clusters on this machine."""
     handle_signals: bool = True
+
+    @property
+    def is_partner(self) -> bool:
+        """Whether it works for a leader: it serves nothing, and is never asked who leads."""
+        return self.share.index > 0
 
     @property
     def pod_registries(self) -> dict[str, str]:

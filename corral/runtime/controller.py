@@ -24,6 +24,7 @@ from corral.runtime.informer import Change, Informer
 from corral.runtime.limiters import RateLimiter
 from corral.runtime.logcontext import ReconcileContext, reconciling
 from corral.runtime.metrics import RuntimeMetrics
+from corral.runtime.sharing import WHOLE, Share
 from corral.runtime.workqueue import LOW_PRIORITY, QueueShutDown, WorkQueue
 
 __all__ = ["CacheSyncTimeout", "Controller", "Reconciler", "Result", "TerminalError"]
@@ -62,13 +63,15 @@ class Controller:
         timeout: float | None = None,
         limiter: RateLimiter | None = None,
         metrics: RuntimeMetrics | None = None,
+        share: Share = WHOLE,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        """``timeout`` bounds one reconcile, in seconds."""
+        """``timeout`` bounds one reconcile, in seconds; keys beyond ``share`` are others' work."""
         self.name = name
         self._reconciler = reconciler
         self._workers = workers
         self._timeout = timeout
+        self._share = share
         self._metrics = metrics
         self._clock = clock
         self.informers: list[Informer] = []
@@ -96,6 +99,8 @@ class Controller:
             priority = LOW_PRIORITY if change.is_initial else 0
             wait = after(change) if after is not None else 0.0
             for key in mapper(change):
+                if key not in self._share:
+                    continue
                 if wait > 0:
                     self.queue.add_after(key, wait, priority=priority)
                 else:
@@ -143,7 +148,7 @@ class Controller:
                 return
             try:
                 # What is left at a stop is listed again by the next start.
-                if not self.queue.shutting_down:
+                if not self.queue.shutting_down and key in self._share:
                     await self._handle(key)
             finally:
                 self.queue.done(key)

@@ -25,8 +25,9 @@ from corral.runtime.informer import Informer, Transform, strip_managed_fields
 from corral.runtime.leader import LeaderElector
 from corral.runtime.limiters import BucketLimiter, RateLimiter
 from corral.runtime.metrics import RuntimeMetrics
-from corral.runtime.recorder import QUEUE_SIZE, EventRecorder
+from corral.runtime.recorder import EVENTS_PER_SECOND, EventRecorder
 from corral.runtime.reflector import ReflectorSettings, Scope
+from corral.runtime.sharing import WHOLE
 
 __all__ = ["Manager", "ManagerSettings"]
 
@@ -67,6 +68,8 @@ class Manager:
     ) -> None:
         self.client = client
         self.metrics = metrics
+        self.share = WHOLE
+        """Of the keys of controllers that are made from now on."""
         self._settings = settings or ManagerSettings()
         self._elector = elector
         self._clock = clock
@@ -132,6 +135,7 @@ class Manager:
             timeout=timeout,
             limiter=limiter,
             metrics=self.metrics,
+            share=self.share,
             clock=self._clock,
         )
         self.add(controller)
@@ -146,16 +150,18 @@ class Manager:
         self._works.append((name, work))
 
     def recorder(
-        self, component: str, *, host: str = "", qps: float = 0.0, burst: int = 100
+        self, component: str, *, host: str = "", qps: float = EVENTS_PER_SECOND, burst: int = 100
     ) -> EventRecorder:
-        """A recorder whose events are written while the manager runs, at most ``qps`` a second."""
-        limiter = BucketLimiter(qps, burst, clock=self._clock) if qps else None
+        """A recorder whose events are written while the manager runs, at most ``qps`` a second.
+
+        What is done comes before what is said about it: where much happens at once, events wait.
+        """
+        limiter = BucketLimiter(qps, burst, clock=self._clock)
         recorder = EventRecorder(
             self.client,
             component,
             host=host,
             limiter=limiter,
-            size=QUEUE_SIZE * 8 if qps else QUEUE_SIZE,
             metrics=self.metrics,
             clock=self._clock,
         )

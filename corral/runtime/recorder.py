@@ -27,7 +27,9 @@ __all__ = ["EventRecorder"]
 
 logger = logging.getLogger(__name__)
 
-QUEUE_SIZE = 1000
+QUEUE_SIZE = 8000
+EVENTS_PER_SECOND = 50.0
+"""As many as a kubelet writes."""
 MAX_TRIES = 12
 RETRY_SECONDS = 10.0
 MAX_MESSAGE = 1024

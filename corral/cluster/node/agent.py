@@ -49,8 +49,6 @@ SERVICES_PATIENCE: Final = 5.0
 """Seconds to wait for what the network has to know, before pods start without."""
 _PATIENT: Final = ManagerSettings(sync_timeout=float(10**9))
 MAX_REQUESTS: Final = 16
-EVENTS_PER_SECOND: Final = 50.0
-"""As many as a kubelet writes; a burst of pods is not held up by its own events."""
 END_MARGIN: Final = 10.0
 """Seconds beyond the longest grace period after which a stop no longer waits."""
 
@@ -171,9 +169,7 @@ class Agent:
                 token=own_token(self._client),
                 mapped=self.config.images.knows,
             ),
-            recorder=self._manager.recorder(
-                "kubelet", host=self.config.name, qps=EVENTS_PER_SECOND
-            ),
+            recorder=self._manager.recorder("kubelet", host=self.config.name),
             sweeper=self._sweeper,
             turns=asyncio.Semaphore(MAX_REQUESTS),
             allocatable=capacity,

@@ -40,6 +40,9 @@ from corral.runtime import (
 __all__ = ["COMPONENT", "Reconciler", "register"]
 
 COMPONENT = "corral-trainingjob"
+_YIELD = 0.02
+"""Seconds that what is only said waits for each job with something to do."""
+_MOST_PATIENCE = 1.0
 
 
 class Reconciler:
@@ -120,7 +123,11 @@ def register(
         "trainingjob", reconciler.reconcile, workers=settings.workers, timeout=settings.timeout
     )
     controller.watch(caches.jobs, when=_concerns_us)
-    controller.watch(caches.pods, owner_by_uid(caches.jobs))
+    controller.watch(
+        caches.pods,
+        owner_by_uid(caches.jobs),
+        after=lambda change: _patience(change, len(controller.queue)),
+    )
     for informer in caches.children.values():
         controller.watch(informer, owner_by_uid(caches.jobs), when=_was_there)
     controller.watch(reconciler.checkpoints, mapped(index_by_job))
@@ -128,6 +135,19 @@ def register(
 
 def _concerns_us(change: Change) -> bool:
     return change.is_initial or generation_changed(change) or metadata_changed(change)
+
+
+def _patience(change: Change, waiting: int) -> float:
+    """Seconds that a pod's coming and starting may wait for more of it: none with nothing to do.
+
+    Where many jobs wait for their pods, they come before what is said about those that have them.
+    """
+    pod = change.object
+    if change.type == "deleted" or is_being_deleted(pod):
+        return 0.0
+    if (pod.get("status") or {}).get("phase") not in (None, "Pending", "Running"):
+        return 0.0
+    return min(waiting * _YIELD, _MOST_PATIENCE)
 
 
 def _was_there(change: Change) -> bool:

@@ -175,7 +175,7 @@ async def test_events_are_written_and_counted_up() -> None:
 async def test_a_full_queue_drops_and_never_waits() -> None:
     async with fake_cluster() as (_, client):
         metrics = RuntimeMetrics(CollectorRegistry())
-        recorder = EventRecorder(client, "c", metrics=metrics, clock=now, wall=now)
+        recorder = EventRecorder(client, "c", size=1000, metrics=metrics, clock=now, wall=now)
         for n in range(1005):
             recorder.normal(obj(f"o{n}"), "R", "m")
         assert recorder.dropped == 5

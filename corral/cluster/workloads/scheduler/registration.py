@@ -47,7 +47,7 @@ def register(
     """
     settings = settings or SchedulerSettings(name=scheduler_name)
     # kube-scheduler's own pace: a burst of pods is not held up by its events
-    recorder = manager.recorder(settings.name, qps=50)
+    recorder = manager.recorder(settings.name)
 
     def group_changed(key: GroupKey) -> None:
         groups.queue.add(joined(key))
