@@ -10,7 +10,7 @@ import pytest
 
 from corral.gateway.problems import Refused
 from corral.gateway.rest.forms import FormError, boundary_of, fields_of, parts_of
-from corral.gateway.rest.kafkaml import bodies
+from corral.gateway.rest.kafkaml import bodies, rows
 
 
 def form(parts: dict[str, bytes], boundary: bytes = b"xyz") -> bytes:
@@ -92,6 +92,12 @@ def test_metrics() -> None:
         "trainingSeconds": 12.5,
     }
     assert bodies.metrics_status({}) == {}
+    chart = rows.chart({"id": 1, **found})
+    assert chart["conf_mat"] is True
+    assert [(line["name"], [p["value"] for p in line["series"]]) for line in chart["metrics"]] == [
+        ("loss", [2.0, 1.5]),
+        ("val_loss", [1.0]),
+    ]
 
 
 @pytest.mark.parametrize(

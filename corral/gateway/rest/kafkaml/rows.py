@@ -129,9 +129,13 @@ def metrics_of(result: Obj) -> Obj:
 
 
 def chart(result: Obj) -> Obj:
-    """Every metric by round; those of validation begin with ``val_``."""
+    """Every metric by round, or by epoch where there were none here.
+
+    Those of validation begin with ``val_``.
+    """
     lines: dict[str, list[Obj]] = {}
-    for round_ in sections(result, "rounds"):
+    rounds = sections(result, "rounds")
+    for round_ in rounds:
         version = round_.get("version")
         for part, before in (("training", ""), ("validation", "val_")):
             for name, value in section(section(round_, "metrics"), part).items():
@@ -139,8 +143,24 @@ def chart(result: Obj) -> Obj:
                 if found is not None:
                     point = {"name": str(version), "value": found}
                     lines.setdefault(f"{before}{name}", []).append(point)
+    if not rounds:
+        lines = _by_epoch(result)
     metrics = [{"name": name, "series": series} for name, series in lines.items()]
     return {"metrics": metrics, "conf_mat": confusion_matrix(result) is not None}
+
+
+def _by_epoch(result: Obj) -> dict[str, list[Obj]]:
+    """What somebody else has measured."""
+    lines: dict[str, list[Obj]] = {}
+    for part, before in (("trainMetrics", ""), ("valMetrics", "val_")):
+        for name, value in section(result, part).items():
+            values = [_last(v) for v in (value if isinstance(value, list) else [value])]
+            lines[f"{before}{name}"] = [
+                {"name": str(epoch), "value": found}
+                for epoch, found in enumerate(values)
+                if found is not None
+            ]
+    return {name: series for name, series in lines.items() if series}
 
 
 def _last(value: Any) -> float | None:
