@@ -71,6 +71,7 @@ class Kept:
         arguments: Sequence[str] = (),
         *,
         readable: Sequence[Path] = (),
+        writable: Sequence[Path] = (),
         limits: Limits | None = None,
         threads: int = 1,
         start_seconds: float = 120.0,
@@ -82,6 +83,7 @@ class Kept:
         self._function = function
         self._arguments = arguments
         self._readable = readable
+        self._writable = writable
         self._limits = limits or Limits()
         self._threads = threads
         self._start_seconds = start_seconds
@@ -129,7 +131,8 @@ class Kept:
             return
         self._home = tempfile.TemporaryDirectory(prefix="corral-confined-")
         home = self._home.name
-        words = command(self._function, self._arguments, self._readable, [Path(home)], self._limits)
+        places = [*self._writable, Path(home)]
+        words = command(self._function, self._arguments, self._readable, places, self._limits)
         self._process = subprocess.Popen(
             words,
             stdin=subprocess.PIPE,

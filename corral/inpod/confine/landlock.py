@@ -20,8 +20,10 @@ _CREATE, _ADD, _RESTRICT = 444, 445, 446
 _PATH_BENEATH: Final = 1
 _READ: Final = (1 << 2) | (1 << 3)
 """Reading files and folders."""
-_WRITE: Final = 0x7FF2 & ~((1 << 6) | (1 << 9) | (1 << 10) | (1 << 11))
-"""Writing, truncating, making and removing files and folders; no devices, sockets or pipes."""
+_WRITE: Final = 0x7FF2 & ~((1 << 6) | (1 << 9) | (1 << 10) | (1 << 11) | (1 << 12))
+"""Writing, truncating, making and removing files and folders; no devices, sockets, pipes or links:
+
+whoever reads what was made must not be led elsewhere."""
 _FILE: Final = (1 << 0) | (1 << 1) | (1 << 2) | (1 << 14) | (1 << 15)
 """What can be said of something that is no folder."""
 _LAST: Final = {1: 12, 2: 13, 3: 14, 4: 14}

@@ -1,7 +1,8 @@
 """What runs in a confined process: everything that touches a model's own code.
 
 Each function takes a list of words, reads and writes files of the folders it was given, and returns
-an exit code; the last line it prints says why where that is not 0. See `corral.inpod.confine`.
+an exit code. The last line of `check` says why that is not 0; `work` and `answer` are kept and
+asked again and again. See `corral.inpod.confine`.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ import io
 import json
 import struct
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
@@ -34,7 +35,7 @@ from corral.inpod.kafkaml.models import (
 )
 from corral.inpod.kafkaml.pseudo import certain
 
-__all__ = ["answer", "check", "read_metadata", "read_weights", "test", "train", "write_weights"]
+__all__ = ["answer", "check", "read_metadata", "read_weights", "work", "write_weights"]
 
 Array = NDArray[Any]
 MAX_HEADER: Final = 100_000_000
@@ -108,46 +109,57 @@ def check(words: list[str]) -> int:
     return 0
 
 
-def train(words: list[str]) -> int:
-    """GIVEN OUT: train the model of ``given/plan.json`` on its data; weights and metrics."""
+def work(words: list[str]) -> int:
+    """GIVEN OUT: train or test, as often as it is asked; what takes long to load stays loaded."""
+    channel = Channel()
     given, out = Path(words[0]), Path(words[1])
-    plan = json.loads((given / "plan.json").read_text())
-    try:
-        model = _revived(given, plan)
-        model.set_weights(read_weights(given / "weights.safetensors"))
-        x, y = _data(given, "train")
-        validation = _data(given, "validation") if plan.get("validation") else None
-        metrics = _fitted(model, plan, x, y, validation)
-        if plan.get("unsupervised_rounds"):
-            unlabelled = np.load(given / "unlabelled.npy", allow_pickle=False, mmap_mode="r")
-            more, taken = _fitted_on(unlabelled, model, plan, x, y, validation)
-            metrics = more or metrics
-            metrics["training"]["pseudo_labelled"] = taken
-        weights = model.weights()
-        if not all(np.isfinite(array).all() for array in weights):
-            raise ModelError("training gave weights that are not finite: the learning rate is high")
-    except (ModelError, ValueError, TypeError) as error:
-        _say(f"{type(error).__name__}: {error}")
-        return 1
+    channel.ready()
+    for request in channel.requests():
+        try:
+            WORKS[request.decode()](given, out)
+        except Exception as error:  # the model's own code may raise anything
+            channel.refuse(f"{type(error).__name__}: {error}")
+        else:
+            channel.answer(b"")
+    return 0
+
+
+def _train(given: Path, out: Path) -> None:
+    """Train the model of ``given/plan.json`` on its data; leaves weights and metrics."""
+    plan, model = _begun(given)
+    x, y = _data(given, "train")
+    validation = _data(given, "validation") if plan.get("validation") else None
+    metrics = _fitted(model, plan, x, y, validation)
+    if plan.get("unsupervised_rounds"):
+        unlabelled = np.load(given / "unlabelled.npy", allow_pickle=False, mmap_mode="r")
+        more, taken = _fitted_on(unlabelled, model, plan, x, y, validation)
+        metrics = more or metrics
+        metrics["training"]["pseudo_labelled"] = taken
+    weights = model.weights()
+    if not all(np.isfinite(array).all() for array in weights):
+        raise ModelError("training gave weights that are not finite: the learning rate is high")
     write_weights(out / "weights.safetensors", weights)
     (out / "metrics.json").write_text(json.dumps(metrics))
-    return 0
 
 
-def test(words: list[str]) -> int:
-    """GIVEN OUT: how well the model does on its test data, and what it takes for what."""
-    given, out = Path(words[0]), Path(words[1])
-    plan = json.loads((given / "plan.json").read_text())
-    try:
-        model = _revived(given, plan)
-        model.set_weights(read_weights(given / "weights.safetensors"))
-        x, y = _data(given, "test")
-        found = {"metrics": model.evaluate(x, y), "matrix": confusion(model.predict(x), y)}
-    except (ModelError, ValueError, TypeError) as error:
-        _say(f"{type(error).__name__}: {error}")
-        return 1
+def _test(given: Path, out: Path) -> None:
+    """How well the model does on its test data, and what it takes for what."""
+    _, model = _begun(given)
+    x, y = _data(given, "test")
+    found = {"metrics": model.evaluate(x, y), "matrix": confusion(model.predict(x), y)}
     (out / "test.json").write_text(json.dumps(found))
-    return 0
+
+
+WORKS: Final[Mapping[str, Callable[[Path, Path], None]]] = {"train": _train, "test": _test}
+"""What `work` can be asked for."""
+
+
+def _begun(given: Path) -> tuple[dict[str, Any], Model]:
+    """The plan, and its model with the weights that it begins from."""
+    plan: dict[str, Any] = json.loads((given / "plan.json").read_text())
+    model = _revived(given, plan)
+    model.set_weights(read_weights(given / "weights.safetensors"))
+    return plan, model
 
 
 def answer(words: list[str]) -> int:
@@ -155,9 +167,7 @@ def answer(words: list[str]) -> int:
     channel = Channel()
     given = Path(words[0])
     try:
-        plan = json.loads((given / "plan.json").read_text())
-        model = _revived(given, plan)
-        model.set_weights(read_weights(given / "weights.safetensors"))
+        _, model = _begun(given)
     except (ModelError, ValueError, TypeError) as error:
         channel.refuse(f"{type(error).__name__}: {error}")
         return 1

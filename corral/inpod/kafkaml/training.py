@@ -15,16 +15,15 @@ import shutil
 import sys
 import tempfile
 import time
-from collections.abc import Mapping
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import Iterator, Mapping
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
-from corral.inpod.confine import Limits, run
 from corral.inpod.kafkaml.inside import read_weights, write_weights
 from corral.inpod.kafkaml.kafka import (
     LARGEST,
@@ -54,6 +53,7 @@ from corral.inpod.kafkaml.rounds import LAST
 from corral.inpod.kafkaml.streams import Stream, readable, seconds
 from corral.inpod.kafkaml.weights import WeightsError
 from corral.inpod.kafkaml.weights import read_weights as weights_of
+from corral.inpod.kafkaml.workshop import WorkError, Workshop
 
 __all__ = ["Client", "ClientError", "ClientSettings"]
 
@@ -159,17 +159,22 @@ class Client:
     def run(self) -> int:
         """Until the last round; how many updates were sent. Raises ClientError."""
         try:
-            with tempfile.TemporaryDirectory(prefix="corral-client-") as folder:
-                return self._run(Path(folder))
+            with (
+                tempfile.TemporaryDirectory(prefix="corral-client-") as folder,
+                Workshop(
+                    Path(folder),
+                    seconds=self._settings.train_seconds,
+                    memory=self._settings.memory,
+                ) as workshop,
+            ):
+                return self._run(workshop)
         except (KafkaError, RecordError) as error:
             raise ClientError(str(error)) from error
 
-    def _run(self, folder: Path) -> int:
+    def _run(self, workshop: Workshop) -> int:
         settings = self._settings
-        given = folder / "given"
-        given.mkdir()
         if not settings.incremental:
-            self._load(given)
+            self._load(workshop.given)
         ensure(settings.cloud, [Topic(self._own, LARGEST)])
         for topic in (self._names.model_control, self._names.client_control):
             ends(settings.cloud, topic, patience=settings.idle)  # the server makes them
@@ -187,13 +192,13 @@ class Client:
                         raise
                     return sent  # nobody wants the model tested
                 if control.test:
-                    self._test(control, weights, given, folder, sender)
+                    self._test(control, weights, workshop, sender)
                     return sent
                 if stream is not None:
-                    if not self._gather(stream, control, given):
+                    if not self._gather(stream, control, workshop.given):
                         return sent  # its data has come to an end
                     control, weights = self._newer(heard, control, weights)
-                self._train(control, weights, given, folder, sender)
+                self._train(control, weights, workshop, sender)
                 if stream is not None:
                     stream.commit()
                 sent, self._done = sent + 1, _rank(control)
@@ -331,22 +336,15 @@ class Client:
             return None
 
     def _train(
-        self,
-        control: ModelControl,
-        weights: list[Array],
-        given: Path,
-        folder: Path,
-        sender: Sender,
+        self, control: ModelControl, weights: list[Array], workshop: Workshop, sender: Sender
     ) -> None:
         begun = time.monotonic()
-        out = self._confined("train", control, weights, given, folder)
-        learnt = [
-            np.asarray(array, dtype=before.dtype)
-            for array, before in zip(
-                read_weights(out / "weights.safetensors"), weights, strict=True
-            )
-        ]
-        metrics = json.loads((out / "metrics.json").read_text())
+        out = self._made("train", control, weights, workshop)
+        with _left("training"):
+            found = read_weights(out / "weights.safetensors")
+            pairs = zip(found, weights, strict=True)
+            learnt = [np.asarray(array, dtype=before.dtype) for array, before in pairs]
+            metrics = dict(json.loads((out / "metrics.json").read_text()))
         metrics[SECONDS] = round(time.monotonic() - begun, 3)
         where = sender.send_weights(self._own, learnt)
         version = LAST if control.version == LAST else control.version + 1
@@ -355,43 +353,33 @@ class Client:
         logger.info("version %d is trained: %s", control.version, json.dumps(metrics))
 
     def _test(
-        self,
-        control: ModelControl,
-        weights: list[Array],
-        given: Path,
-        folder: Path,
-        sender: Sender,
+        self, control: ModelControl, weights: list[Array], workshop: Workshop, sender: Sender
     ) -> None:
-        out = self._confined("test", control, weights, given, folder)
-        found = json.loads((out / "test.json").read_text())
-        self._say(sender, ClientTest(self._tests, found["metrics"], found["matrix"]).encode())
+        out = self._made("test", control, weights, workshop)
+        with _left("a test"):
+            found = json.loads((out / "test.json").read_text())
+            message = ClientTest(self._tests, found["metrics"], found["matrix"]).encode()
+        self._say(sender, message)
         logger.info("the model is tested: %s", json.dumps(found["metrics"]))
 
     def _say(self, sender: Sender, message: bytes) -> None:
         key = client_key(self._names.federated_id, self._settings.client)
         sender.send(self._names.client_control, message, key=key)
 
-    def _confined(
-        self, what: str, control: ModelControl, weights: list[Array], given: Path, folder: Path
+    def _made(
+        self,
+        what: Literal["train", "test"],
+        control: ModelControl,
+        weights: list[Array],
+        workshop: Workshop,
     ) -> Path:
-        """Have a function of `inside` work on a version; the folder with what it made."""
-        write_weights(given / "weights.safetensors", weights)
-        self._plan(control, given)
-        out = folder / "out"
-        shutil.rmtree(out, ignore_errors=True)
-        out.mkdir()
-        settings = self._settings
-        ended = run(
-            f"corral.inpod.kafkaml.inside:{what}",
-            [str(given), str(out)],
-            readable=[given],
-            writable=[out],
-            limits=Limits(seconds=settings.train_seconds, memory=settings.memory),
-        )
-        if ended.code:
-            verb = "training" if what == "train" else "testing"
-            raise ClientError(f"{verb} version {control.version} failed: {ended.why}")
-        return out
+        """The folder with what came of a version."""
+        write_weights(workshop.given / "weights.safetensors", weights)
+        self._plan(control, workshop.given)
+        try:
+            return workshop.do(what)
+        except WorkError as error:
+            raise ClientError(f"{what}ing version {control.version} failed: {error}") from error
 
     def _plan(self, control: ModelControl, given: Path) -> None:
         said = control.training_settings
@@ -412,6 +400,15 @@ class Client:
             plan["unsupervised_rounds"] = int(said.get("unsupervised_rounds") or 5)
             plan["confidence"] = float(said.get("confidence") or 0.9)
         (given / "plan.json").write_text(json.dumps(plan))
+
+
+@contextmanager
+def _left(what: str) -> Iterator[None]:
+    """While what a model's own process has left is read: it may be anything."""
+    try:
+        yield
+    except (OSError, ValueError, TypeError, KeyError) as error:
+        raise ClientError(f"what {what} left cannot be used: {error}") from error
 
 
 def _rank(control: ModelControl) -> float:

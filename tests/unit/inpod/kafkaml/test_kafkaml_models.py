@@ -12,6 +12,7 @@ from corral.inpod.confine import Limits, run
 from corral.inpod.kafkaml.answering import Answers
 from corral.inpod.kafkaml.inside import read_weights, write_weights
 from corral.inpod.kafkaml.layers import Dense, Flatten, Sequential, model_from_json
+from corral.inpod.kafkaml.workshop import Workshop
 
 NUMPY = """
 model = Sequential([Dense(16, "relu", input_shape=8), Dense(3, "softmax")], seed=7)
@@ -77,9 +78,8 @@ def test_a_model_is_checked_trained_and_asked(name: str, tmp_path: Path) -> None
     source(code, name, CODE[name])
     out.mkdir()
     given.mkdir()
-    work = "corral.inpod.kafkaml.inside"
-    ended = run(f"{work}:check", [str(code), str(out)], readable=[code], writable=[out],
-                limits=LIMITS)  # fmt: skip
+    ended = run("corral.inpod.kafkaml.inside:check", [str(code), str(out)], readable=[code],
+                writable=[out], limits=LIMITS)  # fmt: skip
     assert ended.code == 0, ended.output
     said = json.loads((out / "model.json").read_text())
     assert (said["input_shape"], said["output_shape"], said["parameters"]) == ("8", "3", 195)
@@ -100,20 +100,32 @@ def test_a_model_is_checked_trained_and_asked(name: str, tmp_path: Path) -> None
     np.save(given / "validation_y.npy", y[300:])
     if not said["architecture"]:
         source(given / "source", name, CODE[name])
-    ended = run(f"{work}:train", [str(given), str(out)], readable=[given], writable=[out],
-                limits=LIMITS)  # fmt: skip
-    assert ended.code == 0, ended.output
-    metrics = json.loads((out / "metrics.json").read_text())
+    np.save(given / "test_x.npy", x[300:])
+    np.save(given / "test_y.npy", y[300:])
+    with Workshop(tmp_path, seconds=120) as workshop:
+        assert workshop.do("train") == out
+        metrics = json.loads((out / "metrics.json").read_text())
+        learnt = read_weights(out / "weights.safetensors")
+        workshop.do("train")
+        again = read_weights(out / "weights.safetensors")
+        write_weights(given / "weights.safetensors", learnt)
+        workshop.do("test")
+        test = json.loads((out / "test.json").read_text())
+        assert workshop.started == 1
+        assert not (out / "metrics.json").exists()
+    assert [a.tobytes() for a in again] == [a.tobytes() for a in learnt], "it begins anew"
     assert len(metrics["training"]["loss"]) == 6
     assert metrics["training"]["accuracy"][-1] > 0.9
     assert metrics["validation"]["accuracy"][-1] > 0.9
+    assert abs(test["metrics"]["accuracy"] - metrics["validation"]["accuracy"][-1]) < 1e-6
+    assert abs(np.trace(test["matrix"]) / 100 - test["metrics"]["accuracy"]) < 1e-6
 
     told = {
         "framework": name, "architecture": said["architecture"], "input_shape": "8",
         "compile_args": json.dumps(said["compile_args"]),
     }  # fmt: skip
     model = tmp_path / "model"
-    write_weights(model, read_weights(out / "weights.safetensors"), told)
+    write_weights(model, learnt, told)
     answers = Answers(model, None if said["architecture"] else code, seconds=60)
     try:
         found = np.array(answers.ask(x[300:]))

@@ -6,10 +6,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from corral.inpod.confine import Limits, run
 from corral.inpod.kafkaml.inside import read_weights, write_weights
 from corral.inpod.kafkaml.layers import Dense, Sequential
 from corral.inpod.kafkaml.pseudo import NoClasses, certain, probabilities
+from corral.inpod.kafkaml.workshop import Workshop
 
 SURE = np.array([[0.95, 0.03, 0.02], [0.4, 0.3, 0.3], [0.01, 0.0, 0.99]])
 
@@ -66,8 +66,8 @@ def test_data_without_labels_makes_a_model_better(tmp_path: Path) -> None:
     y = np.eye(2, dtype=np.float32)[classes]
     made = Sequential([Dense(8, "relu", input_shape=2), Dense(2, "softmax")], seed=2)
     made.compile("adam", "categorical_crossentropy", learning_rate=0.01)
-    given = tmp_path / "given"
-    given.mkdir()
+    workshop = Workshop(tmp_path, seconds=60)
+    given = workshop.given
     np.save(given / "train_x.npy", x[:10])
     np.save(given / "train_y.npy", y[:10])
     np.save(given / "unlabelled.npy", x[10:400])
@@ -78,21 +78,16 @@ def test_data_without_labels_makes_a_model_better(tmp_path: Path) -> None:
     }  # fmt: skip
 
     def trained(**more: float) -> tuple[float, dict[str, list[float]]]:
-        out = tmp_path / f"out-{len(more)}"
-        out.mkdir()
         (given / "plan.json").write_text(json.dumps({**plan, **more}))
-        ended = run(
-            "corral.inpod.kafkaml.inside:train", [str(given), str(out)], readable=[given],
-            writable=[out], limits=Limits(seconds=60),
-        )  # fmt: skip
-        assert ended.code == 0, ended.output
+        out = workshop.do("train")
         made.set_weights(read_weights(out / "weights.safetensors"))
         metrics = json.loads((out / "metrics.json").read_text())
         return made.evaluate(x[400:], y[400:])["loss"], metrics["training"]
 
-    alone, metrics = trained()
-    assert "pseudo_labelled" not in metrics
-    together, metrics = trained(unsupervised_rounds=5, confidence=0.8)
+    with workshop:
+        alone, metrics = trained()
+        assert "pseudo_labelled" not in metrics
+        together, metrics = trained(unsupervised_rounds=5, confidence=0.8)
     assert together < alone * 0.8
     taken = metrics["pseudo_labelled"]
     assert len(taken) == 5
