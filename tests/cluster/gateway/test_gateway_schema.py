@@ -7,6 +7,7 @@ requests for each operation of two kinds in `make test`; many, for every kind, i
 from __future__ import annotations
 
 import asyncio
+import os
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -29,6 +30,8 @@ from tests.cluster.apps.loops import LoopThread
 from tests.cluster.jobs_api.manifests_of_jobs import mpi, training
 from tests.cluster.objects import Objects
 
+MANY = int(os.environ.get("CORRAL_EXAMPLES", "150"))
+"""Requests of each kind for each operation, in the soak."""
 CHECKS: list[Any] = [
     known.not_a_server_error,
     known.status_code_conformance,
@@ -151,5 +154,5 @@ def test_a_few_requests_of_every_operation(trial: Trial, plural: str) -> None:
 @pytest.mark.timeout(1800)
 @pytest.mark.parametrize("plural", [*(kind.plural for kind in KINDS), "kafkaml"])
 def test_many_requests_of_every_operation(trial: Trial, plural: str) -> None:
-    run(trial, plural, 150)
+    run(trial, plural, MANY)
     print(f"\n{plural}: {trial.sent} requests, answers {dict(sorted(trial.codes.items()))}")
