@@ -10,9 +10,10 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from copy import deepcopy
+from dataclasses import dataclass, field
 from typing import Final
 
 from corral.api.spot import (
@@ -34,7 +35,6 @@ from corral.controllers.spot.jobs_view import World
 from corral.controllers.spot.machines_wishes import machines_named
 from corral.controllers.spot.memories import Memories
 from corral.controllers.spot.metrics import JobMetrics
-from corral.controllers.spot.placement import Market
 from corral.controllers.spot.reported import asks_for_checkpoint
 from corral.controllers.spot.restores import images_of
 from corral.controllers.spot.settings import SpotSettings
@@ -60,6 +60,7 @@ from corral.runtime import (
     format_time,
     is_being_deleted,
     join_key,
+    key_of,
     mapped,
     remove_finalizer,
     split_key,
@@ -74,6 +75,19 @@ __all__ = ["JobReconciler", "register"]
 logger = logging.getLogger(__name__)
 
 COMPONENT: Final = "corral-spot"
+
+
+@dataclass(slots=True)
+class _Known:
+    """What is worth knowing of a job from one look to the next; safe to lose."""
+
+    uid: str
+    problem: tuple[int | None, str] = (None, "")
+    """The generation, and what is wrong with it."""
+    reviews: dict[int, float] = field(default_factory=dict)
+    """By copy: when its machine is to be thought about again."""
+    charged: float = 0.0
+    """When costs were written last."""
 
 
 class JobReconciler:
@@ -118,12 +132,7 @@ class JobReconciler:
         )
         self._metrics = JobMetrics(manager.metrics.registry) if manager.metrics else None
         self._uptimes = Uptimes()
-        self._reviews: dict[str, dict[int, float]] = {}
-        """By UID of the job: when the machines of its copies are to be thought about again."""
-        self._problems: dict[str, tuple[int | None, str]] = {}
-        """By UID of the job: what is wrong with which generation of it."""
-        self._charged: dict[str, float] = {}
-        """By UID of the job: when its costs were written last."""
+        self._known: dict[str, _Known] = {}
 
     async def reconcile(self, key: str) -> Result | None:
         """One look at one job."""
@@ -148,11 +157,17 @@ class JobReconciler:
 
     def _problem(self, job: Obj) -> str:
         """Why the job cannot be run as it is; by the rules of the webhooks, and of this cluster."""
-        uid, generation = uid_of(job), job["metadata"].get("generation")
-        known = self._problems.get(uid)
-        if known is None or known[0] != generation:
-            known = self._problems[uid] = (generation, self._problem_of(job))
-        return known[1]
+        known, generation = self._of(job), job["metadata"].get("generation")
+        if known.problem[0] is None or known.problem[0] != generation:
+            known.problem = (generation, self._problem_of(job))
+        return known.problem[1]
+
+    def _of(self, job: Obj) -> _Known:
+        key, uid = key_of(job), uid_of(job)
+        known = self._known.get(key)
+        if known is None or known.uid != uid:
+            known = self._known[key] = _Known(uid)
+        return known
 
     def _problem_of(self, job: Obj) -> str:
         found = SpotInstanceJob.validate(job)
@@ -167,19 +182,28 @@ class JobReconciler:
     # --- a look ----------------------------------------------------------------------------------
 
     async def _look(self, job: Obj) -> Result | None:
-        world, now, uid = self._world(job), self._wall(), uid_of(job)
-        memory = await self._memories.of(job["metadata"]["namespace"])
-        step = Step(world, memory, now=now, settings=self._settings, reviews=self._reviews.get(uid))
+        world, now, known = self._world(job), self._wall(), self._of(job)
+        namespace = job["metadata"]["namespace"]
+        memory = await self._memories.of(namespace)
+        step = Step(world, memory, now=now, settings=self._settings, reviews=known.reviews)
+        self._memories.price(namespace, step.market.told, now=now)
         for placement, seconds in self._uptimes.since(job, now=now):
             memory.ran(step.offer(placement), seconds, now)
+            self._memories.changed(namespace)
         outcome = step.run()
         written = await self._write(job, outcome, now=now)
-        self._reviews[uid] = outcome.reviews
+        known.reviews = outcome.reviews
         if written is not None:
-            await self._tell(written, outcome.news, step.market, now=now)
+            self._tell(written, outcome.news, now=now)
+            if learn(memory, outcome.news, step.market, now=now):
+                self._memories.changed(namespace)
             job = written
         wanted = actions(outcome.status, world, now=now, settings=self._settings)
         await self._do(job, wanted)
+        try:
+            await self._memories.keep(namespace)
+        except ApiError as error:
+            logger.warning("%s: what was learnt is not kept: %s", namespace, error)
         return Result(max(outcome.review_at - self._wall(), 0.01))
 
     def _world(self, job: Obj) -> World:
@@ -207,16 +231,15 @@ class JobReconciler:
 
     async def _write(self, job: Obj, outcome: Outcome, *, now: float) -> Obj | None:
         """The job with its new status; None where nothing but costs would have changed."""
-        uid = uid_of(job)
-        due = now - self._charged.get(uid, 0.0) >= self._settings.cost_period
+        known = self._of(job)
+        due = now - known.charged >= self._settings.cost_period
         if not due and _bare(outcome.status) == _bare(job.get("status") or {}):
             return None
         written = await self._statuses.write(job, outcome.status)
-        self._charged[uid] = now
+        known.charged = now
         return written
 
-    async def _tell(self, job: Obj, news: Iterable[News], market: Market, *, now: float) -> None:
-        news = list(news)
+    def _tell(self, job: Obj, news: Sequence[News], *, now: float) -> None:
         for each in news:
             if each.kind in EVENTS:
                 kind, reason = EVENTS[each.kind]
@@ -225,12 +248,6 @@ class JobReconciler:
         if self._metrics is not None:
             self._metrics.told(job, news, now=now)
             self._metrics.shown(job, job.get("status") or {})
-        namespace = job["metadata"]["namespace"]
-        if learn(await self._memories.of(namespace), news, market, now=now):
-            try:
-                await self._memories.keep(namespace)
-            except ApiError as error:
-                logger.warning("%s: what was learnt is not kept: %s", namespace, error)
 
     # --- what is done ----------------------------------------------------------------------------
 
@@ -279,7 +296,7 @@ class JobReconciler:
             step = Step(world, Memory(), now=now, settings=self._settings)
             outcome = step.fail(f"copy {replica} cannot be made: {error}")
             job = await self._statuses.write(job, outcome.status)
-            await self._tell(job, outcome.news, step.market, now=now)
+            self._tell(job, outcome.news, now=now)
 
     def _before(self, job: Obj, replica: int) -> str:
         """The newest Job of a copy that is still there; empty where it has none."""
@@ -327,6 +344,7 @@ class JobReconciler:
                 await self._writer.delete(JOBS, each)
         for pod, grace in actions(outcome.status, world, now=now, settings=self._settings).pods:
             await self._writer.delete(PODS, pod, propagation=None, grace_seconds=grace)
+        self._uptimes.forget(job)
         if self._machines_left(job):
             return Result(self._settings.resync)
         await remove_finalizer(
@@ -351,6 +369,7 @@ class JobReconciler:
 
     def _forget(self, key: str) -> None:
         self._written.clear(key)
+        self._known.pop(key, None)
         if self._metrics is not None:
             self._metrics.gone(*split_key(key))
 

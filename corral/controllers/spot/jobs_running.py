@@ -79,3 +79,8 @@ class Uptimes:
         for placement in (job.get("status") or {}).get("placements") or ():
             if placement.get("endTime"):
                 self._told.pop(str(placement["instance"]), None)
+
+    def forget(self, job: Obj) -> None:
+        """Its machines are no longer of any interest."""
+        for placement in (job.get("status") or {}).get("placements") or ():
+            self._told.pop(str(placement["instance"]), None)

@@ -98,6 +98,8 @@ class Step(Look):
                 str(p.get("machineType")), str(p.get("cloud"))
             ),
         )
+        if any(p.get("readyTime") and p.get("pricePerHour") for p in wished(status)):
+            self._look_at(self.now + self.settings.cost_period)
         describe(status, self.waits, now=self.time, generation=status.get("observedGeneration"))
         self._forget()
         return Outcome(status, self.review_at, self.news, self.reviews)

@@ -7,7 +7,7 @@ is lost, and learnt again; a ConfigMap that cannot be read is begun anew.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Final
 
 import orjson
@@ -16,7 +16,7 @@ from corral.controllers.spot.names import MEMORY
 from corral.kube.client import KubeClient
 from corral.kube.errors import NotFound
 from corral.kube.resources import CONFIGMAPS
-from corral.spot import InvalidTrace, Memory
+from corral.spot import HOUR, InvalidTrace, Memory, Offer
 
 __all__ = ["Memories"]
 
@@ -38,6 +38,8 @@ class Memories:
         self._clock = clock
         self._known: dict[str, Memory] = {}
         self._written: dict[str, float] = {}
+        self._priced: dict[str, float] = {}
+        self._changed: set[str] = set()
 
     async def of(self, namespace: str) -> Memory:
         """The memory of a namespace, read when it is first asked for.
@@ -61,15 +63,28 @@ class Memories:
             logger.warning("%s/%s is begun anew: %s", namespace, MEMORY, error)
             return Memory()
 
+    def changed(self, namespace: str) -> None:
+        """Something was learnt, and is to be kept."""
+        self._changed.add(namespace)
+
+    def price(self, namespace: str, offers: Sequence[Offer], *, now: float) -> None:
+        """These are the prices now; they are noted once an hour, as they are forecast by hours."""
+        if offers and now - self._priced.get(namespace, float("-inf")) >= HOUR:
+            self._priced[namespace] = now
+            self._known[namespace].priced(offers, now)
+            self.changed(namespace)
+
     async def keep(self, namespace: str) -> None:
-        """Write what was learnt, unless it was written a moment ago.
+        """Write what was learnt, unless something was written a moment ago.
 
         Raises:
             ApiError: it is refused.
         """
         now = self._clock()
-        if now - self._written.get(namespace, float("-inf")) < _PERIOD:
+        early = now - self._written.get(namespace, float("-inf")) < _PERIOD
+        if early or namespace not in self._changed:
             return
+        self._changed.discard(namespace)
         self._written[namespace] = now
         data = orjson.dumps(self._known[namespace].as_object()).decode()
         wanted = {

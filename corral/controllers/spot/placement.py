@@ -102,6 +102,11 @@ class Market:
     def offers(self) -> list[Offer]:
         return [choice.offer for choice in self.choices]
 
+    @property
+    def told(self) -> list[Offer]:
+        """Those whose price somebody told."""
+        return [choice.offer for choice in self.choices if choice.priced]
+
     def find(self, offer: Offer) -> Choice | None:
         return next(
             (c for c in self.choices if _same(c.offer, offer.place, offer.spot)),

@@ -48,7 +48,7 @@ class SpotSettings:
     retry_cap: float = 300.0
     notice_margin: float = 1.5
     """What must be left of a notice beside the checkpoint that is made in it."""
-    cost_period: float = 30.0
+    cost_period: float = 60.0
     """How often what a job costs is written though nothing else has changed."""
     boot_s: float = 240.0
     """About how long a machine takes to be a node, where no machine of the job was one yet."""
