@@ -9,6 +9,7 @@ from __future__ import annotations
 import hashlib
 import os
 import shutil
+import time
 from contextlib import suppress
 from pathlib import Path
 from typing import Final
@@ -17,6 +18,8 @@ __all__ = ["places", "remove_leftovers"]
 
 _MEMORY: Final = Path("/dev/shm")
 _GROUPS: Final = Path("/sys/fs/cgroup")
+_ENDING_S: Final = 2.0
+_PAUSE_S: Final = 0.01
 
 
 def places(data: Path, name: str) -> tuple[Path, list[Path]]:
@@ -33,6 +36,19 @@ def remove_leftovers(data: Path, name: str) -> None:
     memory, groups = places(data, name)
     shutil.rmtree(memory, ignore_errors=True)
     for group in groups:
+        _remove_group(group)
+
+
+def _remove_group(group: Path) -> None:
+    """Remove a control group and those below it.
+
+    Of processes that were killed, threads may end a little later, and make groups until then.
+    """
+    until = time.monotonic() + _ENDING_S
+    while True:
         for folder, _, _ in os.walk(group, topdown=False):
             with suppress(OSError):  # hierarchies that are mounted together are gone together
                 os.rmdir(folder)
+        if not group.exists() or time.monotonic() > until:
+            return
+        time.sleep(_PAUSE_S)

@@ -268,6 +268,7 @@ class LocalProvider:
                 time.sleep(_POLL_S)
         self._kill(folder, "stopped")
         self._settle(folder)
+        remove_leftovers(folder.data, record.name)
         self._forget(folder, record.labels[REQUEST_LABEL])
 
     def _kill(self, folder: Folder, reason: str) -> None:

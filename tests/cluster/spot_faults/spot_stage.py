@@ -132,7 +132,8 @@ class SpotJobs:
         body = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "program"}}
         data = {PROGRAM.name: PROGRAM.read_text()}
         objects.create("configmaps", {**body, "data": data})
-        machines = {"zone": "local-a", "zones": ["local-b"]}
+        # enough of them: one that refuses a machine, or loses it at once, is left alone for minutes
+        machines = {"zone": "local-a", "zones": [f"local-{zone}" for zone in "bcdefgh"]}
         objects.create(
             "spotinstancevms",
             {
