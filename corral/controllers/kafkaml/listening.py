@@ -9,8 +9,6 @@ made: none is lost, and none that was deleted comes back.
 from __future__ import annotations
 
 import asyncio
-import base64
-import binascii
 import logging
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -31,10 +29,11 @@ from corral.controllers.kafkaml.announcements import (
     positions_of,
     wanted_feeds,
 )
+from corral.controllers.kafkaml.logins import NoLogin, login_of
 from corral.controllers.kafkaml.models import COMPONENT
 from corral.controllers.kafkaml.settings import KafkaMLSettings
 from corral.kube.errors import AlreadyExists, Invalid, NotFound, RequestEntityTooLarge
-from corral.kube.resources import CONFIGMAPS, SECRETS
+from corral.kube.resources import CONFIGMAPS
 from corral.kube.types import Obj
 from corral.runtime import Change, Manager, Result, is_being_deleted, uid_of
 
@@ -165,22 +164,10 @@ class AnnouncementReconciler:
         """Raises KafkaError."""
         from corral.inpod.kafkaml.kafka import Access, KafkaError
 
-        if not where.secret:
-            return Access(where.servers)
         try:
-            found = await self._client.get(SECRETS, where.secret, namespace=space)
-        except NotFound:
-            raise KafkaError(f"there is no Secret {where.secret} to log in with") from None
-        try:
-            said = {k: base64.b64decode(v).decode() for k, v in (found.get("data") or {}).items()}
-        except (binascii.Error, UnicodeDecodeError) as error:
-            raise KafkaError(f"Secret {where.secret} cannot be read: {error}") from error
-        return Access(
-            where.servers,
-            said.get("username", ""),
-            said.get("password", ""),
-            said.get("mechanism") or "SCRAM-SHA-512",
-        )
+            return Access(where.servers, **await login_of(self._client, space, where.secret))
+        except NoLogin as error:
+            raise KafkaError(str(error)) from error
 
     async def _apart(self, work: Callable[[], T]) -> T:
         return await asyncio.get_running_loop().run_in_executor(self._threads, work)

@@ -257,7 +257,7 @@ def client_job(
         "name": "training",
         "image": spec.clients.image or model.spec.image or settings.images[model.spec.framework],
         "command": ["python", "-m", "corral.inpod.kafkaml.client"],
-        "env": [*_env(env), *_login(spec.kafka)],
+        "env": [*_env(env), *_login(spec.kafka), *_other_login(data.kafka, "DATA_KAFKA")],
         "volumeMounts": [_code_mount(), *(spec.clients.volume_mounts or ())],
         "resources": spec.clients.resources or {"requests": {"cpu": "100m", "memory": "128Mi"}},
     }
@@ -309,7 +309,12 @@ def inference_deployment(
         "name": "inference",
         "image": spec.image or settings.images[framework],
         "command": ["python", "-m", "corral.inpod.kafkaml.infer"],
-        "env": [*parts.task_env, *_env(env), *_login(spec.input_kafka)],
+        "env": [
+            *parts.task_env,
+            *_env(env),
+            *_login(spec.input_kafka),
+            *_other_login(spec.output_kafka, "OUTPUT_KAFKA"),
+        ],
         "volumeMounts": list(parts.task_mounts),
         "resources": spec.resources or {"requests": {"cpu": "100m", "memory": "128Mi"}},
     }
@@ -364,14 +369,20 @@ def _servers(kafka: Kafka, settings: KafkaMLSettings) -> str:
     return kafka.bootstrap_servers or settings.kafka
 
 
-def _login(kafka: Kafka) -> list[Obj]:
+def _other_login(kafka: Kafka, before: str) -> list[Obj]:
+    """The login of a second broker, where there is one; it may have none though the first has."""
+    if not kafka.bootstrap_servers:
+        return []
+    return _login(kafka, before) or _env({f"{before}_USERNAME": ""})
+
+
+def _login(kafka: Kafka, before: str = "KAFKA") -> list[Obj]:
     if kafka.secret_ref is None or not kafka.secret_ref.name:
         return []
-    keys = {"KAFKA_USERNAME": "username", "KAFKA_PASSWORD": "password"}
-    keys["KAFKA_MECHANISM"] = "mechanism"
+    keys = ("username", "password", "mechanism")
     return [
         {
-            "name": name,
+            "name": f"{before}_{key.upper()}",
             "valueFrom": {
                 "secretKeyRef": {
                     "name": kafka.secret_ref.name,
@@ -380,7 +391,7 @@ def _login(kafka: Kafka) -> list[Obj]:
                 }
             },
         }
-        for name, key in keys.items()
+        for key in keys
     ]
 
 

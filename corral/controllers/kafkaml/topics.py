@@ -7,23 +7,19 @@ be reached is tried for a while; then the deployment goes without, and an event 
 from __future__ import annotations
 
 import asyncio
-import base64
-import binascii
-from typing import Any, Final
+from typing import Final
 
 from corral.api.kafkaml import FEDERATEDDEPLOYMENTS, GROUP, FederatedDeployment
 from corral.controllers.kafkaml import objects
+from corral.controllers.kafkaml.logins import NoLogin, login_of
 from corral.controllers.kafkaml.settings import KafkaMLSettings
 from corral.kube.client import KubeClient
-from corral.kube.errors import ApiError
-from corral.kube.resources import SECRETS
 from corral.kube.types import Obj
 from corral.runtime import add_finalizer, has_finalizer, remove_finalizer
 
 __all__ = ["FINALIZER", "TopicKeeper", "TopicsLeft"]
 
 FINALIZER: Final = f"{GROUP}/topics"
-_KEYS: Final = ("username", "password", "mechanism")
 
 
 class TopicsLeft(Exception):
@@ -73,23 +69,14 @@ class TopicKeeper:
         servers = deployment.spec.kafka.bootstrap_servers or own
         if not ids or not servers:
             return []  # nobody has begun
-        login = await self._login(deployment)
+        reference = deployment.spec.kafka.secret_ref
+        space, secret = deployment.metadata["namespace"], reference.name if reference else ""
+        try:
+            login = await login_of(self._client, space, secret or "")
+        except NoLogin as error:
+            raise TopicsLeft(str(error)) from error
         text = objects.topics_text(deployment)
         return await asyncio.to_thread(_remove, servers, login, ids, text)
-
-    async def _login(self, deployment: FederatedDeployment) -> dict[str, str]:
-        reference = deployment.spec.kafka.secret_ref
-        if reference is None or not reference.name:
-            return {}
-        space = deployment.metadata["namespace"]
-        try:
-            found = await self._client.get(SECRETS, reference.name, namespace=space)
-            data: dict[str, Any] = found.get("data") or {}
-            return {key: base64.b64decode(data[key]).decode() for key in _KEYS if key in data}
-        except ApiError as error:
-            raise TopicsLeft(f"Secret {reference.name} cannot be had: {error}") from error
-        except (binascii.Error, UnicodeDecodeError) as error:
-            raise TopicsLeft(f"Secret {reference.name} cannot be read: {error}") from error
 
 
 def _remove(servers: str, login: dict[str, str], ids: list[str], text: str) -> list[str]:

@@ -62,7 +62,7 @@ class InferenceSettings:
         limit = env.get("LIMIT")
         return cls(
             inputs=Access.from_environment(env, "INPUT_BOOTSTRAP_SERVERS"),
-            outputs=Access.from_environment(env, "OUTPUT_BOOTSTRAP_SERVERS"),
+            outputs=Access.from_environment(env, "OUTPUT_BOOTSTRAP_SERVERS", login="OUTPUT_KAFKA"),
             input_topic=env["INPUT_TOPIC"],
             output_topic=env["OUTPUT_TOPIC"],
             group=env["GROUP_ID"],

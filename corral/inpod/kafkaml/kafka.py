@@ -71,16 +71,23 @@ class Access:
     mechanism: str = "SCRAM-SHA-512"
 
     @classmethod
-    def from_environment(cls, env: Mapping[str, str], servers: str) -> Access:
-        """``servers`` names the variable. Raises KafkaError."""
+    def from_environment(
+        cls, env: Mapping[str, str], servers: str, *, login: str = "KAFKA"
+    ) -> Access:
+        """``servers`` names the variable, ``login`` how those of the login begin.
+
+        Where none begins so, they are those of `KAFKA_`. Raises KafkaError.
+        """
+        if f"{login}_USERNAME" not in env:
+            login = "KAFKA"
         where = env.get(servers, "").strip()
         if not where:
             raise KafkaError(f"{servers} is not set: it names the brokers as host:port")
         return cls(
             where,
-            env.get("KAFKA_USERNAME", ""),
-            env.get("KAFKA_PASSWORD", ""),
-            env.get("KAFKA_MECHANISM", "") or "SCRAM-SHA-512",
+            env.get(f"{login}_USERNAME", ""),
+            env.get(f"{login}_PASSWORD", ""),
+            env.get(f"{login}_MECHANISM", "") or "SCRAM-SHA-512",
         )
 
     def settings(self) -> dict[str, Any]:

@@ -112,7 +112,7 @@ class ClientSettings:
                 names=Names.of(_needed(env, "FEDERATED_MODEL_ID"), env.get("KAFKAML_TOPICS", "")),
                 client=_needed(env, "FEDERATED_CLIENT_ID"),
                 cloud=Access.from_environment(env, "KML_CLOUD_BOOTSTRAP_SERVERS"),
-                data=Access.from_environment(env, "DATA_BOOTSTRAP_SERVERS"),
+                data=Access.from_environment(env, "DATA_BOOTSTRAP_SERVERS", login="DATA_KAFKA"),
                 topic=_needed(env, "DATA_TOPIC"),
                 input_format=env.get("INPUT_FORMAT") or "RAW",
                 input_config=json.loads(env.get("INPUT_CONFIG") or "{}"),
