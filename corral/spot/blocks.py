@@ -47,11 +47,16 @@ class Blocks:
         self._until: dict[str, float] = {}
         self._in_a_row: dict[str, int] = {}
 
-    def refuse(self, place: Place, now: float, why: Refusal, *, spot: bool = True) -> float:
-        """Block what a refusal is about; the result is until when."""
+    def refuse(
+        self, place: Place, now: float, why: Refusal, *, spot: bool = True, scale: float = 1.0
+    ) -> float:
+        """Block what a refusal is about; the result is until when.
+
+        ``scale`` shortens the block where asking again costs little.
+        """
         key = _key(place, why, spot=spot)
         times = self._in_a_row[key] = self._in_a_row.get(key, 0) + 1
-        length = min(_FIRST_S[why] * 2.0 ** min(times - 1, 16), _LONGEST_S[why])
+        length = scale * min(_FIRST_S[why] * 2.0 ** min(times - 1, 16), _LONGEST_S[why])
         self._until[key] = max(self._until.get(key, 0.0), now + length)
         return self._until[key]
 

@@ -40,9 +40,9 @@ class Memory:
         if offer.spot:
             self.hazard.answered(offer.place, now, given=True)
 
-    def refused(self, offer: Offer, now: float, why: Refusal) -> None:
-        """It was not."""
-        self.blocks.refuse(offer.place, now, why, spot=offer.spot)
+    def refused(self, offer: Offer, now: float, why: Refusal, *, scale: float = 1.0) -> None:
+        """It was not; ``scale`` is that of `Blocks.refuse`."""
+        self.blocks.refuse(offer.place, now, why, spot=offer.spot, scale=scale)
         if offer.spot and why is Refusal.STOCK_OUT:
             self.hazard.answered(offer.place, now, given=False)
 

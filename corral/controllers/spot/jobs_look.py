@@ -100,13 +100,22 @@ class Look:
                 if placement.get("readyTime"):
                     self._gone(placement, Machine(placement["instance"], reason="Lost"))
                 continue
-            if machine.price is not None:
-                placement["pricePerHour"] = machine.price
+            price = machine.price if machine.price is not None else self._price(placement)
+            if price is not None:
+                placement["pricePerHour"] = price
             if machine.gone:
                 self._gone(placement, machine)
             elif machine.joined and machine.node and not placement.get("readyTime"):
                 placement |= {"readyTime": self.time, "nodeName": machine.node}
                 self._tell("Given", f"machine {machine.name} is a node", placement=placement)
+
+    def _price(self, placement: Obj) -> float | None:
+        """What its machine costs, where that was not told when it was asked for."""
+        known = placement.get("pricePerHour")
+        choice = self.market.find(self.offer(placement))
+        if known is not None or choice is None or not choice.priced:
+            return known
+        return choice.offer.price
 
     def _gone(self, placement: Obj, machine: Machine) -> None:
         replica = int(placement.get("replica") or 0)

@@ -26,6 +26,8 @@ EVENTS: Final = {
     "JobFailed": ("Warning", "Failed"),
 }
 """Kinds of news → type and reason of the event about them; others have none."""
+_LOCAL_SCALE: Final = 0.01
+"""Machines of this computer are made in a second: it is asked again after a few."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +57,8 @@ def learn(memory: Memory, news: Iterable[News], market: Market, *, now: float) -
             why = refusal_for(each.reason)
             if why is None:
                 continue
-            memory.refused(offer, now, why)
+            here = offer.place.cloud == "local"
+            memory.refused(offer, now, why, scale=_LOCAL_SCALE if here else 1.0)
         else:
             continue
         told = True

@@ -90,6 +90,16 @@ def test_a_refused_place_is_not_asked_again_soon(reason: str) -> None:
     assert "Refused" in kinds(stage)
 
 
+def test_machines_of_this_computer_are_asked_for_again_after_seconds() -> None:
+    stage = Stage(job()).look()
+    stage.end(stage.wishes[0]["instance"], "StockOut")
+    stage.look()
+    assert stage.wishes == []
+    assert stage.outcome.review_at <= stage.now + 5
+    stage.now += 5
+    assert len(stage.look().wishes) == 1
+
+
 def test_on_a_notice_a_machine_is_asked_for_and_the_copy_saves_before_the_end() -> None:
     stage = Stage(job()).running()
     (first,) = [p["instance"] for p in stage.wishes]
@@ -251,6 +261,19 @@ def test_costs_and_savings_are_by_the_prices_that_are_told() -> None:
     stage.now += 3600
     stage.look()
     assert stage.status["cost"]["total"] == pytest.approx(2.0), "no second is charged twice"
+
+
+def test_a_price_that_is_told_later_counts_too() -> None:
+    made = vm()
+    stage = Stage(job(), made).look()
+    assert "pricePerHour" not in stage.wishes[0]
+    place = {"cloud": "local", "region": "local", "zone": "local-a", "machineType": "local"}
+    made["status"]["offers"] = [{**place, "provisioningModel": "Spot", "pricePerHour": 1.0}]
+    stage.make(price=None)
+    stage.look()
+    stage.now += 1800
+    stage.look()
+    assert stage.status["cost"]["total"] == pytest.approx(0.5)
 
 
 def test_without_machines_it_says_what_is_missing() -> None:
