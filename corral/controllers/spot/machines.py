@@ -237,14 +237,16 @@ class MachineReconciler:
         if state == entries.PENDING:
             return self._works.begin(key, name, "create", partial(clouds.create, asked, entry))
         await self.marks.mark(entry)
+        settings, waits = self._settings, [self._left_to_join(entry, self._wall()) + 1]
         by_ssh = asked.spec.ssh is not None and entry["cloud"] != "local"
         if by_ssh and state == entries.RUNNING and not entry.get("joinedCluster"):
             # beside the looks: a machine may be lost while it joins
             work = partial(clouds.join, asked, entry)
-            self._works.begin(key, name + _JOIN, "join", work, every=self._settings.join)
+            waits.append(self._works.begin(key, name + _JOIN, "join", work, every=settings.join))
         work = partial(clouds.look, asked, entry)
-        wait = self._works.begin(key, name, "look", work, every=self._settings.look)
-        return min(wait or self._settings.look, self._left_to_join(entry, self._wall()) + 1)
+        every = settings.look if state == entries.RUNNING else min(settings.boot, settings.look)
+        waits.append(self._works.begin(key, name, "look", work, every=every) or every)
+        return min(filter(None, waits))
 
     def _price(self, key: str, asked: Asked, users: Sequence[Obj], vm: Obj) -> float:
         """Have prices asked for; of clouds whose credentials nobody has named yet, later."""

@@ -136,9 +136,6 @@ def kept(entries: Sequence[Obj], wished: Iterable[str], limit: int) -> list[Obj]
 def created(entry: Obj, vm: Vm, *, now: float) -> None:
     """The cloud has made it, or had made it before."""
     entry["instanceID"] = vm.id
-    for name, value in (("internalIP", vm.internal_ip), ("externalIP", vm.external_ip)):
-        if value:
-            entry[name] = value
     if vm.created is not None:
         entry["creationTime"] = format_time(vm.created)
     seen(entry, vm, now=now)
@@ -158,6 +155,9 @@ def seen(entry: Obj, vm: Vm | None, *, now: float) -> None:
             word = vm.raw_state if vm is not None else "no longer there"
             lost(entry, preempted=vm.preempted if vm is not None else None, why=word)
         return
+    for name, value in (("internalIP", vm.internal_ip), ("externalIP", vm.external_ip)):
+        if value:  # some clouds give them late
+            entry[name] = value
     if entry.get("state") in (PENDING, PROVISIONING):
         entry["state"] = RUNNING if vm.state is State.RUNNING else PROVISIONING
         entry.pop("message", None)

@@ -51,6 +51,8 @@ class MachineSettings:
     """For one request to a cloud, its waiting included."""
     look: float = 30.0
     """How often a machine is looked at though its cloud says nothing."""
+    boot: float = 3.0
+    """How often while its cloud is making it."""
     prices: float = 300.0
     """How often prices are asked for."""
     retry: float = 1.0

@@ -93,7 +93,7 @@ class Works:
             return due - now
         slot.last[kind] = now
         slot.task = asyncio.create_task(
-            self._run((key, name), slot, work), name=f"{kind} {key} {name}"
+            self._run((key, name), slot, kind, work), name=f"{kind} {key} {name}"
         )
         return 0.0
 
@@ -109,7 +109,7 @@ class Works:
         if slot is not None and slot.task is not None:
             slot.task.cancel()
 
-    async def _run(self, place: Place, slot: _Slot, work: Work) -> None:
+    async def _run(self, place: Place, slot: _Slot, kind: str, work: Work) -> None:
         words = ""
         try:
             async with asyncio.timeout(self._limit):
@@ -125,6 +125,7 @@ class Works:
         finally:
             slot.task = None
         if words:
+            slot.last.pop(kind, None)  # it was not done: the wait after failures counts
             slot.change = lambda entry: said(entry, words)
         self._wake(place[0])
 

@@ -144,9 +144,12 @@ def test_a_machine_joins_over_ssh_and_goes(cloudy: Stage, google: Google, machin
     (machine.cluster / "tokens" / "abcdef").write_text(TOKEN.partition(".")[2])
     secret(cloudy, "kubeadm-join-token", token=TOKEN)
     machines(cloudy, **by_ssh(cloudy, machine))
+    known, google.server.guest_attributes = google.server.guest_attributes, {}
     cloudy.job(credentialsSecretRef={"name": "google"})
     cloudy.start()
     cloudy.wish("m-0-1", **PLACE)
+    eventually(lambda: google.server.faults.requests["guest"])
+    google.server.guest_attributes = known  # a machine that has booted tells its host keys
     joined = machine.cluster / "joined"
     eventually(lambda: joined.exists() and joined.read_text().strip(), seconds=60)
     (record,) = map(json.loads, joined.read_text().splitlines())

@@ -124,8 +124,9 @@ def test_what_the_cloud_made_is_written_down() -> None:
     assert (entry["state"], entry["instanceID"]) == (entries.PROVISIONING, "i-1")
     assert entry["internalIP"] == "10.0.0.1"
     assert "externalIP" not in entry
-    entries.seen(entry, vm(), now=NOW)
+    entries.seen(entry, vm(external_ip="192.0.2.1"), now=NOW)
     assert entry["state"] == entries.RUNNING
+    assert (entry["internalIP"], entry["externalIP"]) == ("10.0.0.1", "192.0.2.1")
 
 
 def test_a_machine_that_was_made_too_late_stays_on_its_way_out() -> None:

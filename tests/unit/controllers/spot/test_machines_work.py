@@ -122,6 +122,17 @@ async def test_what_is_done_now_and_then_can_be_hurried(clock: Clock) -> None:
     assert len(begun) == 2
 
 
+async def test_what_is_done_now_and_then_is_done_again_soon_if_it_failed(clock: Clock) -> None:
+    desk = Desk(clock)
+
+    async def work() -> None:
+        raise Transient("not yet")
+
+    desk.works.begin(KEY, "m", "join", work, every=900)
+    await desk.take()
+    assert desk.works.begin(KEY, "m", "join", work, every=900) == pytest.approx(1)
+
+
 async def test_a_mistake_of_ours_is_told_like_one_of_the_cloud(
     clock: Clock, caplog: pytest.LogCaptureFixture
 ) -> None:
