@@ -25,7 +25,7 @@ from corral.runtime.informer import Informer, Transform, strip_managed_fields
 from corral.runtime.leader import LeaderElector
 from corral.runtime.limiters import BucketLimiter, RateLimiter
 from corral.runtime.metrics import RuntimeMetrics
-from corral.runtime.recorder import EVENTS_PER_SECOND, EventRecorder
+from corral.runtime.recorder import EVENTS_AT_ONCE, EVENTS_PER_SECOND, EventRecorder
 from corral.runtime.reflector import ReflectorSettings, Scope
 from corral.runtime.sharing import WHOLE
 
@@ -149,14 +149,12 @@ class Manager:
         """Run this beside the controllers (while leading); it is cancelled at a stop."""
         self._works.append((name, work))
 
-    def recorder(
-        self, component: str, *, host: str = "", qps: float = EVENTS_PER_SECOND, burst: int = 100
-    ) -> EventRecorder:
-        """A recorder whose events are written while the manager runs, at most ``qps`` a second.
+    def recorder(self, component: str, *, host: str = "") -> EventRecorder:
+        """A recorder whose events are written while the manager runs, so many a second.
 
         What is done comes before what is said about it: where much happens at once, events wait.
         """
-        limiter = BucketLimiter(qps, burst, clock=self._clock)
+        limiter = BucketLimiter(EVENTS_PER_SECOND, EVENTS_AT_ONCE, clock=self._clock)
         recorder = EventRecorder(
             self.client,
             component,

@@ -28,8 +28,8 @@ __all__ = ["EventRecorder"]
 logger = logging.getLogger(__name__)
 
 QUEUE_SIZE = 8000
-EVENTS_PER_SECOND = 50.0
-"""As many as a kubelet writes."""
+EVENTS_PER_SECOND = 25.0
+EVENTS_AT_ONCE = 50
 MAX_TRIES = 12
 RETRY_SECONDS = 10.0
 MAX_MESSAGE = 1024
