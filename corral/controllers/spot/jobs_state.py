@@ -8,6 +8,7 @@ as soon as its copy has saved and gone.
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -286,19 +287,44 @@ class Step(Look):
         if decision is None:
             return
         if decision.action is Action.LAUNCH:
+            decision = self._apart(replica, decision)
             self._wish(replica, decision)
             self._note_interval(decision)
         else:
             self.waits.append(f"copy {replica} waits: {decision.reason}")
             self._look_at(decision.review_at)
 
-    def _decide(self, running: Obj | None = None) -> Decision | None:
+    def _apart(self, replica: int, best: Decision) -> Decision:
+        """Where no other copy is, if that costs about the same: they are not lost together."""
+        others = [p for p in wished(self.status) if int(p.get("replica") or 0) != replica]
+        zones = {(str(p.get("cloud")), str(p.get("zone"))) for p in others}
+        if not zones or best.offer is None:
+            return best
+        if (best.offer.place.cloud, best.offer.place.zone) not in zones:
+            return best
+        found = self._decide(without=zones)
+        if found is None or found.action is not Action.LAUNCH or found.offer is None:
+            return best
+        dear = best.expected_cost * (1 + self.settings.apart)
+        same = found.offer.spot is best.offer.spot
+        return found if same and found.expected_cost <= dear else best
+
+    def _decide(
+        self, running: Obj | None = None, *, without: Collection[tuple[str, str]] = ()
+    ) -> Decision | None:
         offer = offer_of(running, self.market) if running is not None else None
         try:
             return self.market.decide(
-                self.world, self.memory, self.settings, now=self.now, running=offer
+                self.world,
+                self.memory,
+                self.settings,
+                now=self.now,
+                running=offer,
+                without=without,
             )
         except NoOffers:
+            if without:
+                return None
             missing = [name for name in self.world.spec.vm_names if name not in self.world.vms]
             found = f"there is no SpotInstanceVM {', '.join(missing)}"
             self.waits.append(found if missing else "no machine may be used")

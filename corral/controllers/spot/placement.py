@@ -6,6 +6,7 @@ have the progress of the one that is ahead, as each of them can go on from its c
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import dataclass, replace
 from typing import Final
 
@@ -133,9 +134,9 @@ class Market:
         *,
         now: float,
         running: Offer | None = None,
-        pending: Offer | None = None,
+        without: Collection[tuple[str, str]] = (),
     ) -> Decision:
-        """The next step of one copy.
+        """The next step of one copy; not in the zones ``without``, each with its cloud.
 
         Raises:
             NoOffers: there is no machine that could be asked for.
@@ -144,9 +145,8 @@ class Market:
             now=now,
             workload=workload_of(world, settings),
             progress=progress_of(world, settings, now=now),
-            offers=self.offers,
+            offers=[o for o in self.offers if (o.place.cloud, o.place.zone) not in without],
             running=running,
-            pending=pending,
         )
         return decide(view, memory, _planner(world))
 

@@ -46,6 +46,8 @@ class SpotSettings:
     retry: float = 1.0
     """The first wait before a copy that failed by itself is started again; doubles."""
     retry_cap: float = 300.0
+    apart: float = 0.05
+    """How much more a machine may cost that is not in the zone of another copy."""
     notice_margin: float = 1.5
     """What must be left of a notice beside the checkpoint that is made in it."""
     cost_period: float = 60.0

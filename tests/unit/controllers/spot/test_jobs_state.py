@@ -90,6 +90,19 @@ def test_a_refused_place_is_not_asked_again_soon(reason: str) -> None:
     assert "Refused" in kinds(stage)
 
 
+def test_copies_are_not_in_one_zone_where_that_costs_about_the_same() -> None:
+    stage = Stage(job(spec={"replicas": 3}), vm(zones=["local-b"])).look()
+    assert [p["zone"] for p in stage.wishes] == ["local-a", "local-b", "local-a"]
+    made = vm(zones=["local-b"])
+    place = {"cloud": "local", "region": "local", "machineType": "local"}
+    made["status"]["offers"] = [
+        {**place, "zone": zone, "provisioningModel": "Spot", "pricePerHour": price}
+        for zone, price in (("local-a", 1.0), ("local-b", 1.5))
+    ]
+    dear = Stage(job(spec={"replicas": 2}), made).look()
+    assert [p["zone"] for p in dear.wishes] == ["local-a", "local-a"]
+
+
 def test_machines_of_this_computer_are_asked_for_again_after_seconds() -> None:
     stage = Stage(job()).look()
     stage.end(stage.wishes[0]["instance"], "StockOut")
