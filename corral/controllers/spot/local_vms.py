@@ -36,12 +36,7 @@ def open_local(local: LocalVms, machine: LocalMachine, cluster: ClusterConfig) -
     """
     from corral.clouds.local import LocalProvider, LocalSettings, node_command
 
-    authority = local.authority or Path(cluster.ca_file).parent
-    if not (authority / "ca.key").exists():
-        raise BadRequest(
-            f"there is no ca.key in {authority}, so machines cannot become nodes: "
-            "say --local-vm-authority"
-        )
+    authority = _authority(local, cluster)
     zones = [machine.zone, *(machine.zones or ())]
     types = [machine.machine_type, *(machine.machine_types or ())]
     marks = ("--marks", "{folder}/marks.json", "--client-ca", "{folder}/ca.crt")
@@ -75,6 +70,19 @@ def open_local(local: LocalVms, machine: LocalMachine, cluster: ClusterConfig) -
             ],
         )
     )
+
+
+def _authority(local: LocalVms, cluster: ClusterConfig) -> Path:
+    """The folder of the authority by which nodes are known. Raises BadRequest."""
+    if local.authority is None and not cluster.ca_file:
+        raise BadRequest("who signs for nodes is not known here: say --local-vm-authority")
+    found = local.authority or Path(cluster.ca_file).parent
+    if not (found / "ca.key").exists():
+        raise BadRequest(
+            f"there is no ca.key in {found}, so machines cannot become nodes: "
+            "say --local-vm-authority"
+        )
+    return found
 
 
 async def end_all(local: LocalVms, hurry: asyncio.Event) -> None:
