@@ -205,8 +205,6 @@ _SPOT_BACKUP_RULES: Final = (
     Rule("batch", ("jobs",), ("get",)),
     # what copies report is noted on their pods; what a kubelet wrote is stored by a pod
     Rule("", ("pods",), (*_READ, "create", "patch", "delete")),
-    # directories are read by tar, in the container that they are in
-    Rule("", ("pods/exec",), ("get", "create")),
     Rule("", ("nodes",), ("get",)),
     Rule("", ("nodes/checkpoint",), ("create",)),
     Rule("", ("secrets",), ("get",)),

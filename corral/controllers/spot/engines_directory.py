@@ -1,9 +1,11 @@
 """The Directory engine: what a directory of a container holds becomes an image.
 
 The directory is read by ``tar`` in the container itself, so nothing runs on the node, and nothing
-in the pod but the program's own image is needed. What comes is not trusted: names that leave the
-directory and devices are refused or left out. A file that changes while it is read is the
-program's own concern: it writes what must be whole under another name, and renames it.
+in the pod but the program's own image is needed. The operator has no right to that by itself: a
+namespace that wants such backups gives it ``pods/exec`` for its own pods. What comes is not
+trusted: names that leave the directory and devices are refused or left out. A file that changes
+while it is read is the program's own concern: it writes what must be whole under another name, and
+renames it.
 """
 
 from __future__ import annotations
@@ -18,7 +20,7 @@ from corral.controllers.spot.backup_images import Images
 from corral.controllers.spot.engines import BackupError, Outcome, Run, Target, Tell, targets
 from corral.inpod.snapshots import DIRECTORY_NOTE
 from corral.kube.client import KubeClient, KubeConnectionError
-from corral.kube.errors import ApiError
+from corral.kube.errors import ApiError, Forbidden
 from corral.kube.streams import STDOUT
 from corral.kube.types import Obj
 from corral.runtime.keys import format_time
@@ -101,6 +103,11 @@ class DirectoryEngine:
                         else:
                             words = (words + data)[-_MOST_WORDS:]
                     code = process.exit_code
+        except Forbidden as error:
+            raise BackupError(
+                f"the operator may not run commands in pods of namespace {run.namespace}: give it "
+                "get and create on pods/exec there, by a Role of that namespace"
+            ) from error
         except (ApiError, KubeConnectionError) as error:
             raise BackupError(f"{directory} could not be read: {error}") from error
         if code not in (0, 1):

@@ -25,8 +25,6 @@ UNSEEN = {
             ("", "nodes", "get"),
             ("", "nodes/checkpoint", "create"),
             ("", "pods", "patch"),
-            ("", "pods/exec", "create"),
-            ("", "pods/exec", "get"),
             (GROUP, "spotinstancejobs", "get"),
             (MIGRATION_GROUP, "checkpointbackups", "create"),
             (MIGRATION_GROUP, "checkpointbackups", "delete"),
