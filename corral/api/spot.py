@@ -94,6 +94,8 @@ class SpotInstanceJob(Kind):
     scale: ClassVar[Scale | None] = Scale(
         ".spec.replicas", ".status.activeReplicas", ".status.selector"
     )
+    name_schema: ClassVar[Obj] = {"maxLength": 63}
+    """It is a label of the job's pods."""
 
     spec: SpotInstanceJobSpec
     status: SpotInstanceJobStatus | None = None

@@ -250,6 +250,15 @@ def test_mistakes_are_told_with_their_field(kind: type[Kind], spec: Obj, problem
     assert len(found) == 1, found
 
 
+def test_a_jobs_name_is_a_label_of_its_pods() -> None:
+    job = made(SpotInstanceJob, JOB)
+    job["metadata"]["name"] = "a" * 64
+    (problem,) = SpotInstanceJob.validate(job)
+    assert problem.field == "metadata.name"
+    job["metadata"]["name"] = "a" * 63
+    assert SpotInstanceJob.validate(job) == []
+
+
 def test_zones_of_aws_are_of_the_region() -> None:
     aws = {"region": "us-east-1", "zone": "eu-west-1a", "machineType": "m", "zones": ["us-east-1b"]}
     (found,) = said(SpotInstanceVM, {"vmImage": "ami", "aws": aws})
