@@ -16,7 +16,7 @@ import typer
 
 from corral.cli.broker import addition as broker_part
 from corral.cli.broker import addresses, local_broker
-from corral.cli.machines import local_vms
+from corral.cli.machines import end_machines, local_vms
 from corral.cli.output import complain, fail
 from corral.cli.registry import addition as registry_part
 from corral.cli.registry import local_registry, split_map
@@ -285,6 +285,8 @@ def down(
         was_running = stop(folder, timeout=timeout)
     except (NotStopped, PermissionError) as err:
         raise fail(err) from err
+    if not was_running:
+        end_machines(folder)  # those of one that was killed: they are nobody's children
     print("corral is down" if was_running else f"no cluster is running on {folder.path}")
 
 

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from corral.cluster.up.folder import DataFolder
     from corral.controllers.spot.machines_settings import LocalVms, MachineSettings
 
-__all__ = ["local_vms", "machine_settings"]
+__all__ = ["end_machines", "local_vms", "machine_settings"]
 
 
 def local_vms(
@@ -30,9 +30,27 @@ def local_vms(
     options += [f"--registry-map={name}={url}" for name, url in registries.items()]
     if images is not None:
         options.append(f"--images={images.absolute()}")
-    return LocalVms(
-        folder=folder.path / "machines", authority=folder.path / "pki", options=tuple(options)
-    )
+    return LocalVms(folder=_machines(folder), authority=folder.path / "pki", options=tuple(options))
+
+
+def _machines(folder: DataFolder) -> Path:
+    return folder.path / "machines"
+
+
+def end_machines(folder: DataFolder) -> None:
+    """End the machines of a cluster that does not run."""
+    if not _machines(folder).exists():
+        return
+    import asyncio
+
+    from corral.controllers.spot.local_vms import end_all
+    from corral.controllers.spot.machines_settings import LocalVms
+
+    async def end() -> None:
+        # without an API server their agents cannot end in order
+        await end_all(LocalVms(folder=_machines(folder), stop_grace_s=2.0), asyncio.Event())
+
+    asyncio.run(end())
 
 
 def machine_settings(

@@ -11,7 +11,7 @@ import pytest
 from corral.api.spot import INSTANCE_LABEL
 from corral.clouds.local.records import Folder
 from tests.cluster.objects import Objects, eventually
-from tests.e2e.clusters import Up, processes_of
+from tests.e2e.clusters import Up, corral, processes_of
 
 API = "training.training.dcnlab.com/v1alpha1"
 Obj = dict[str, Any]
@@ -52,7 +52,8 @@ def machines(cluster: Up) -> list[Path]:
     return list((cluster.data / "machines/vms").glob("[!.]*"))
 
 
-def test_a_spot_job_has_its_machine_and_down_ends_it(cluster: Up) -> None:
+@pytest.mark.parametrize("end", ["stop", "crash"])
+def test_a_spot_job_has_its_machine_and_down_ends_it(cluster: Up, end: str) -> None:
     objects = Objects(cluster, "default")
     objects.create(
         "spotinstancevms",
@@ -76,7 +77,12 @@ def test_a_spot_job_has_its_machine_and_down_ends_it(cluster: Up) -> None:
     (machine,) = machines(cluster)
     process = Folder(machine).running()
     assert process is not None and process.process.alive
-    cluster.stop()
+    if end == "crash":
+        cluster.crash()
+        assert process.process.alive, "machines survive whoever made them"
+        corral("down", "--data-dir", str(cluster.data))
+    else:
+        cluster.stop()
     assert machines(cluster) == []
     assert not process.process.alive
     assert not process.agent.alive
