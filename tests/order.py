@@ -11,6 +11,7 @@ LONGEST: Final = (
     "cluster/training/test_digits_training.py",
     "cluster/spot_faults/test_spot_faults.py",
     "cluster/jobs/test_job_stories.py",
+    "cluster/kafkaml_jobs/test_kafkaml_workflow.py",
     "cluster/services/test_quota_usage.py",
     "cluster/mpi_runs/test_mpi_rsh_pods.py",
     "cluster/test_durability.py",

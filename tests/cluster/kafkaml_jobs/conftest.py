@@ -68,7 +68,7 @@ def operator(
         registry=models_registry.base,
         registry_map=models_registry.pairs(),
         poll=1.0,
-        topics_patience=8.0,
+        topics_patience=4.0,
     )
 
     def add(manager: Manager) -> None:
