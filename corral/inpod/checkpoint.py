@@ -262,11 +262,14 @@ class Checkpointer:
         return True
 
     def _left(self) -> float | None:
-        """Seconds of the grace period; None while nobody asked to stop."""
+        """Seconds of the grace period, or of the machine; None while nobody asked to stop."""
         since = self._termination.since
         if since is None:
             return None
-        return max(since + self._environment.grace - MARGIN - self._clock(), 0.0)
+        left = since + self._environment.grace - self._clock()
+        if self._commands.deadline is not None:
+            left = min(left, self._commands.deadline - time.time())
+        return max(left - MARGIN, 0.0)
 
     def _may_glance(self) -> bool:
         now = self._clock()

@@ -42,6 +42,8 @@ class Commands:
     """The request that a checkpoint shall answer."""
     interval: float | None = None
     """Seconds between checkpoints."""
+    deadline: float | None = None
+    """When the machine will be taken, in seconds since the epoch."""
     stop: bool = False
     fenced: bool = False
     """A newer attempt has begun: nothing that this process does counts any more."""
@@ -57,6 +59,8 @@ class Commands:
         if isinstance(interval, (int, float)) and interval > 0:
             self.interval = float(interval)
         self.checkpoint_now = now if isinstance(now, str) and now else None
+        deadline = answer.get("deadline")
+        self.deadline = float(deadline) if isinstance(deadline, (int, float)) else None
         self.stop = answer.get("stop") is True
         self.answered = time.monotonic()
 

@@ -61,7 +61,8 @@ from corral.operator.reports.limits import PodLimits
 from corral.operator.reports.plans import PLAN, interval_of, next_plan, plan_of
 from corral.operator.reports.progress import ProgressBook
 from corral.operator.reports.restores import Restores
-from corral.operator.reports.spot import CachedSpotViews, SpotReports
+from corral.operator.reports.spot import SpotReports
+from corral.operator.reports.spot_views import CachedSpotViews
 from corral.operator.reports.uploads import Uploads, UploadSettings
 from corral.operator.reports.views import CachedViews, Views
 from corral.runtime.keys import key_of, uid_of

@@ -14,9 +14,9 @@ import time
 import uuid
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
-from typing import Final, Protocol, TypeVar
+from typing import Final, TypeVar
 
-from corral.api.spot import JOB_LABEL, SPOTINSTANCEJOBS
+from corral.api.spot import PREEMPTION_TAINT
 from corral.api.spot_rules import duration_seconds
 from corral.checkpoints.errors import InvalidManifest
 from corral.checkpoints.findings import Reason
@@ -32,7 +32,7 @@ from corral.controllers.spot.reported import (
 from corral.controllers.trainingjob.checkpoint_stores import Stores
 from corral.kube.client import KubeClient, KubeConnectionError
 from corral.kube.errors import ApiError, NotFound
-from corral.kube.resources import JOBS, PODS
+from corral.kube.resources import PODS
 from corral.kube.types import Obj
 from corral.operator.reports.bodies import (
     Announcement,
@@ -55,13 +55,13 @@ from corral.operator.reports.incidents import REJECTED
 from corral.operator.reports.limits import PodLimits
 from corral.operator.reports.progress import Rate
 from corral.operator.reports.spot_stores import SpotStores
+from corral.operator.reports.spot_views import SpotViews
 from corral.operator.reports.transfers import UploadSettings
-from corral.runtime.keys import join_key, uid_of
-from corral.runtime.manager import Manager
+from corral.runtime.keys import uid_of
 from corral.runtime.owners import controller_of, is_controlled_by
 from corral.runtime.recorder import EventRecorder
 
-__all__ = ["CachedSpotViews", "SpotCaller", "SpotReports", "SpotViews"]
+__all__ = ["SpotCaller", "SpotReports"]
 
 logger = logging.getLogger(__name__)
 T = TypeVar("T")
@@ -81,40 +81,6 @@ class SpotCaller:
     pod: Obj
     replica: int
     attempt: int
-
-
-class SpotViews(Protocol):
-    """Reading; the objects are shared, copy before a change."""
-
-    async def job(self, namespace: str, name: str, *, fresh: bool = False) -> Obj | None: ...
-
-    async def pod(self, namespace: str, name: str, uid: str) -> Obj | None: ...
-
-    async def owner(self, namespace: str, name: str) -> Obj | None:
-        """The batch/v1 Job of that name."""
-        ...
-
-
-class CachedSpotViews:
-    """Looks into a manager's informers first; what is not there yet is asked for."""
-
-    def __init__(self, manager: Manager) -> None:
-        self._client = manager.client
-        self._jobs = manager.informer(SPOTINSTANCEJOBS)
-        self._pods = manager.informer(PODS, label_selector=JOB_LABEL)
-
-    async def job(self, namespace: str, name: str, *, fresh: bool = False) -> Obj | None:
-        found = None if fresh else self._jobs.store.get(join_key(namespace, name))
-        return found or await _got(self._client.get(SPOTINSTANCEJOBS, name, namespace=namespace))
-
-    async def pod(self, namespace: str, name: str, uid: str) -> Obj | None:
-        found = self._pods.store.get(join_key(namespace, name))
-        if found is None or uid_of(found) != uid:
-            found = await _got(self._client.get(PODS, name, namespace=namespace))
-        return found if found is not None and uid_of(found) == uid else None
-
-    async def owner(self, namespace: str, name: str) -> Obj | None:
-        return await _got(self._client.get(JOBS, name, namespace=namespace))
 
 
 class SpotReports:
@@ -208,7 +174,7 @@ class SpotReports:
             notes |= note(found)
         if notes:
             await self._note(caller, notes)
-        return _commands(caller)
+        return _commands(caller, self._views.node(caller.pod["spec"].get("nodeName") or ""))
 
     async def announce(self, caller: SpotCaller, announcement: Announcement) -> Obj:
         """A checkpoint is complete on the volume."""
@@ -340,7 +306,7 @@ def key_text(job: Obj) -> str:
     return f"{job['metadata']['namespace']}/{job['metadata']['name']}"
 
 
-def _commands(caller: SpotCaller) -> Obj:
+def _commands(caller: SpotCaller, node: Obj | None) -> Obj:
     job, status = caller.job, caller.job.get("status") or {}
     asked = status.get("checkpointRequest") or {}
     wanted = asked.get("id") if asked.get("replica") in (None, caller.replica) else None
@@ -351,10 +317,20 @@ def _commands(caller: SpotCaller) -> Obj:
     return {
         "checkpointAt": None,
         "checkpointNow": request_of(caller.pod) or wanted,
+        "deadline": _deadline(node),
         "delete": [],
         "interval": fixed if fixed is not None else status.get("checkpointIntervalSeconds"),
         "stop": bool(job["metadata"].get("deletionTimestamp")),
     }
+
+
+def _deadline(node: Obj | None) -> float | None:
+    """When the machine will be taken, if a notice has come."""
+    for taint in ((node or {}).get("spec") or {}).get("taints") or ():
+        value = str(taint.get("value") or "")
+        if taint.get("key") == PREEMPTION_TAINT and value.isdigit():
+            return float(value)
+    return None
 
 
 def _check_fence(caller: SpotCaller, said: int | None) -> None:
@@ -383,10 +359,3 @@ def _kept(memory: dict[str, V], key: str, value: V) -> V:
     if len(memory) > MAX_PODS:
         del memory[next(iter(memory))]
     return value
-
-
-async def _got(question: Awaitable[Obj]) -> Obj | None:
-    try:
-        return await question
-    except NotFound:
-        return None

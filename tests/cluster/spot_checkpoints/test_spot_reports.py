@@ -11,14 +11,14 @@ from typing import Any
 import aiohttp
 import pytest
 
-from corral.api.spot import JOB_LABEL, SPOTINSTANCEJOBS
+from corral.api.spot import JOB_LABEL, PREEMPTION_TAINT, SPOTINSTANCEJOBS
 from corral.checkpoints.location import open_store
 from corral.checkpoints.manifest import FileEntry, Manifest
 from corral.checkpoints.paths import QUARANTINED
 from corral.controllers.spot import reported
 from corral.controllers.spot.names import copy_name
 from corral.controllers.trainingjob.settings import REPORT_AUDIENCE
-from corral.kube.resources import JOBS, PODS, SECRETS, SERVICEACCOUNTS
+from corral.kube.resources import JOBS, NODES, PODS, SECRETS, SERVICEACCOUNTS
 from corral.kube.types import Obj
 from corral.runtime.owners import owner_reference
 from tests.backends import own_scope
@@ -42,8 +42,17 @@ def served(
         yield found
 
 
+_NOWHERE = {"nodeSelector": {"nowhere": "true"}}
+
+
 async def played(
-    stage: SpotStage, http: aiohttp.ClientSession, job: Obj, replica: int = 0, attempt: int = 1
+    stage: SpotStage,
+    http: aiohttp.ClientSession,
+    job: Obj,
+    replica: int = 0,
+    attempt: int = 1,
+    *,
+    node: str = "",
 ) -> Pod:
     """The pod of a copy that does not run, with its token."""
     name = copy_name(job, replica, attempt)
@@ -69,7 +78,7 @@ async def played(
                 "labels": {JOB_LABEL: job["metadata"]["name"]},
                 "ownerReferences": [owner_reference(JOBS.stamp(owner))],
             },
-            "spec": {**template, "nodeSelector": {"nowhere": "true"}},
+            "spec": template | ({"nodeName": node} if node else _NOWHERE),
         },
     )
     bound = {"apiVersion": "v1", "kind": "Pod", "name": name, "uid": pod["metadata"]["uid"]}
@@ -129,7 +138,8 @@ class TestReports:
         pod = await played(stage, http, job)
         answer = await pod.report(step=3, total=10, restored={"id": "step-1.x", "step": 1})
         assert answer == {
-            "checkpointAt": None, "checkpointNow": None, "delete": [], "interval": 20.0,
+            "checkpointAt": None, "checkpointNow": None, "deadline": None, "delete": [],
+            "interval": 20.0,
             "stop": False,
         }  # fmt: skip
         found = await notes(stage, job)
@@ -196,6 +206,24 @@ class TestReports:
         assert (await nobody.post("report", {"step": 1}))[0] == 404
         assert (await pod.post("report", {"step": 1}, token="made-up"))[0] == 401
         assert another["metadata"]["name"] == "another"
+
+    async def test_when_the_machine_goes_is_told(
+        self, stage: SpotStage, http: aiohttp.ClientSession
+    ) -> None:
+        job = await stage.job()
+        name = f"machine-{stage.namespace}"
+        taint = {"key": PREEMPTION_TAINT, "value": "1800000000", "effect": "NoSchedule"}
+        machine = {"metadata": {"name": name}, "spec": {"taints": [taint]}}
+        await stage.client.create(NODES, machine)
+        try:
+            pod = await played(stage, http, job, node=name)
+
+            async def told() -> bool:
+                return (await pod.report(step=1))["deadline"] == 1_800_000_000.0
+
+            await stage.until(told)
+        finally:
+            await stage.client.delete(NODES, name)
 
     async def test_damage_is_told_of(self, stage: SpotStage, http: aiohttp.ClientSession) -> None:
         job = await stage.job()

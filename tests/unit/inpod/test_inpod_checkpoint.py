@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -198,6 +199,20 @@ def test_at_the_end_work_is_waited_for_only_as_long_as_there_is_time(
     with pytest.raises(SystemExit):
         pod.step(1)
     assert "the last checkpoint was not finished" in caplog.text
+
+
+def test_and_only_as_long_as_the_machine_is_there(
+    bench: Callable[..., Bench], caplog: pytest.LogCaptureFixture
+) -> None:
+    pod = bench(grace=1000.0)
+    pod.go.clear()
+    pod.commands.read({"deadline": time.time()})
+    pod.termination.request()
+    with pytest.raises(SystemExit):
+        pod.step(1)
+    assert "the last checkpoint was not finished" in caplog.text
+    pod.commands.read({"deadline": None})
+    assert pod.commands.deadline is None
 
 
 # --- sharded ---
