@@ -84,8 +84,29 @@ class MachineClouds:
         except Transient:
             raise
         except CloudError as error:
-            return partial(entries.refused, error=error, now=self._wall())
+            return await self._refused(asked, entry, error)
         return partial(entries.created, vm=vm, now=self._wall())
+
+    async def _refused(self, asked: Asked, entry: Obj, error: CloudError) -> Change:
+        """What a refusal means. Raises CloudError, ApiError.
+
+        The machine may be there all the same: made by an earlier request, whose answer was lost
+        or came when nobody was there to write it down.
+        """
+        refused = partial(entries.refused, error=error, now=self._wall())
+        try:
+            provider = await self._open(asked, entry)
+            vm = await provider.get(ref_of(entry))
+        except Transient:
+            raise
+        except CloudError:
+            return refused  # nobody tells; should there be one, it is swept
+        if vm is None or vm.request_id != entry.get("requestID"):
+            return refused
+        if vm.alive:
+            return partial(entries.created, vm=vm, now=self._wall())
+        await provider.delete(vm.ref)
+        return refused
 
     async def look(self, asked: Asked, entry: Obj) -> Change | None:
         """See what it is now. Raises CloudError, ApiError."""

@@ -9,6 +9,7 @@ from collections.abc import Callable
 
 import pytest
 
+from corral.clouds.local import Fault
 from tests.cluster.spot_faults import journals
 from tests.cluster.spot_faults.journals import Start
 from tests.cluster.spot_faults.spot_stage import SpotJobs, SpotRun
@@ -121,6 +122,18 @@ def test_a_machine_is_taken_during_a_restore(jobs: SpotJobs, strike: Striking, w
     run.running(0, after=2)
     second = [start for start in run.starts() if start.replica == 0][1]
     assert second.restored is None, run.story()
+    check(run, wanted)
+
+
+def test_a_lost_answer_and_then_a_refusal(jobs: SpotJobs, wanted: str) -> None:
+    """The machine of the first request is there, whatever the cloud says to the second."""
+    made = Fault(operation="create", lose=True)
+    refused = Fault(operation="create", error="StockOut", code="NO_ROOM")
+    jobs.cloud.plan(made, refused)
+    run = jobs.create("refused", replicas=1)
+    run.middle()
+    (placement,) = run.status()["placements"]
+    assert not placement.get("endTime"), run.story()
     check(run, wanted)
 
 
