@@ -151,3 +151,26 @@ def test_who_may_only_read_posts_nothing(
     reader = Somebody(gateway, token_of(backend, namespace, "reader", rules=[rule]))
     reply = Trainer(reader, namespace, f"{name}.1").metrics({"train_metrics": {"loss": 1}})
     assert reply.status == 403
+
+
+def test_loggers_of_the_reference_may_tell_of_data(
+    admin: Somebody, objects: Objects, namespace: str
+) -> None:
+    rest = Rest(admin, namespace)
+    said = {
+        "topic": "mnist_fed:0:0:500", "unsupervised_topic": None, "input_format": "RAW",
+        "input_config": json.dumps({"data_type": "float32", "data_reshape": "28 28",
+                                    "label_type": "uint8", "label_reshape": "1"}),
+        "dataset_restrictions": "{}", "validation_rate": 0.1, "test_rate": 0.1, "total_msg": 500,
+        "incremental": False, "federated_string_id": "abcd1234",
+    }  # fmt: skip
+    rest.done("POST", "/federated-datasources/", said)
+    (row,) = rest.get("/federated-datasources/")
+    assert (row["total_msg"], row["federated_string_id"]) == (500, "abcd1234")
+    spec = objects.get(API, "datasources", row["id"])["spec"]
+    assert spec["inputConfig"]["data_reshape"] == "28 28"
+    stream = {**said, "topic": "online", "incremental": True, "total_msg": None}
+    rest.done("POST", "/federated-datasources/", stream)
+    assert "is not topic:partition:start:end" in rest.refused(
+        "POST", "/federated-datasources/", {**said, "topic": "online"}
+    )

@@ -217,6 +217,7 @@ def datasource_row(obj: Obj) -> Obj:
         "total_msg": spec.get("totalMsg"),
         "incremental": bool(spec.get("incremental")),
         "deployment": text(spec.get("deployment")),
+        "federated_string_id": text(spec.get("federatedStringId")),
         "deployments": [text(found.get("deployment")) for found in sections(status, "matches")],
         "time": _made(obj),
     }

@@ -138,6 +138,7 @@ def _bodies() -> dict[str, Obj]:
                 "total_msg": {"type": ["integer", "null"]},
                 "incremental": _FLAG,
                 "deployment": _ID,
+                **dict.fromkeys(("federated_string_id", "client_id"), _most(63)),
             },
             "topic",
         ),

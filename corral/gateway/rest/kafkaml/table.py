@@ -149,4 +149,9 @@ KAFKAML: Final[tuple[Operation, ...]] = (
           "Say where data is", "create_datasource"),
     _post("/datasources/kafka", _SOURCES, views.post_datasource, "KafkaMLDatasource",
           "Say where data is, as a data control message does", "announce_datasource"),
+    _get("/federated-datasources/", _SOURCES, views.list_datasources, "KafkaMLDatasourceRows",
+         "List datasources, as the federated backend does", "federated_datasources"),
+    _post("/federated-datasources/", _SOURCES, views.post_datasource, "KafkaMLDatasource",
+          "Say where data is, as loggers of data control messages do",
+          "create_federated_datasource"),
 )  # fmt: skip
