@@ -20,7 +20,8 @@ from tests.cluster.objects import Objects
 from tests.registries import RunningRegistry
 
 TOLD = {"framework": "numpy", "architecture": "{}", "input_shape": "64"}
-FIRST = [np.zeros((64, 10), np.float32), np.zeros(10, np.float32)]
+FIRST = [np.zeros((1200, 1000), np.float32), np.zeros(1000, np.float32)]
+"""More than an ordinary body may have."""
 
 
 def form(parts: dict[str, bytes]) -> tuple[bytes, dict[str, str]]:
