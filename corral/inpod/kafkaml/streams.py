@@ -1,7 +1,7 @@
 """Data that goes on: what has come to a topic since the last update, as something to train on.
 
 How far a client has read is kept by the broker, and told to it when an update is sent: after a
-crash nothing is left out, and what was trained on is not taken again.
+crash nothing is left out, and no more than the records of one update are taken again.
 """
 
 from __future__ import annotations
