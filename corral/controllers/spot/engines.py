@@ -7,20 +7,35 @@ that follow from the backup and from when its run was begun.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Coroutine
 from dataclasses import dataclass, field
-from typing import Final, Protocol
+from typing import Any, Final, Protocol, TypeVar
 
 from corral.api.spot_backup import CheckpointBackupSpec
+from corral.controllers.podstates import is_terminal
 from corral.controllers.spot.reported import LastCheckpoint, asks_for_checkpoint, last_checkpoint
 from corral.kube.client import KubeClient
+from corral.kube.errors import NotFound
 from corral.kube.resources import PODS
 from corral.kube.types import Obj
 from corral.runtime.informer import Informer
 from corral.runtime.keys import format_time, key_of, uid_of
 
-__all__ = ["ApplicationEngine", "BackupError", "Engine", "Outcome", "Run", "Target", "targets"]
+__all__ = [
+    "ApplicationEngine",
+    "BackupError",
+    "Engine",
+    "Outcome",
+    "Run",
+    "Target",
+    "Tell",
+    "targets",
+    "while_alive",
+]
 
+T = TypeVar("T")
+_LOOK: Final = 1.0
+"""Seconds between two looks at whether a pod is still there."""
 _GLANCE: Final = 0.1
 """Seconds between two looks at whether a copy has answered."""
 
@@ -110,6 +125,34 @@ def targets(run: Run) -> list[Target]:
 def _tag(run: Run, container: str) -> str:
     """At most 128 characters, and another for every run."""
     return f"{container[:63]}-{int(run.started)}-{uid_of(run.backup)[:8]}"
+
+
+async def while_alive(client: KubeClient, pod: Obj, work: Coroutine[Any, Any, T]) -> T:
+    """What comes of work that needs a pod; given up when the pod is gone, as its node may be.
+
+    Raises:
+        BackupError: the pod has ended.
+    """
+    task = asyncio.create_task(work)
+    try:
+        while True:
+            done, _ = await asyncio.wait({task}, timeout=_LOOK)
+            if done:
+                return task.result()
+            await _check_alive(client, pod)
+    finally:
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+
+
+async def _check_alive(client: KubeClient, pod: Obj) -> None:
+    metadata = pod["metadata"]
+    try:
+        found = await client.get(PODS, metadata["name"], namespace=metadata["namespace"])
+    except NotFound:
+        found = None
+    if found is None or uid_of(found) != uid_of(pod) or is_terminal(found):
+        raise BackupError(f"pod {metadata['name']} has ended before it was saved")
 
 
 class ApplicationEngine:

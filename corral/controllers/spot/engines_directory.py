@@ -17,7 +17,15 @@ from pathlib import Path, PurePosixPath
 from typing import IO, Final
 
 from corral.controllers.spot.backup_images import Images
-from corral.controllers.spot.engines import BackupError, Outcome, Run, Target, Tell, targets
+from corral.controllers.spot.engines import (
+    BackupError,
+    Outcome,
+    Run,
+    Target,
+    Tell,
+    targets,
+    while_alive,
+)
 from corral.inpod.snapshots import DIRECTORY_NOTE
 from corral.kube.client import KubeClient, KubeConnectionError
 from corral.kube.errors import ApiError, Forbidden
@@ -56,7 +64,7 @@ class DirectoryEngine:
         self, run: Run, target: Target, directory: str, folder: Path, tell: Tell
     ) -> Obj:
         raw, layer = folder / "raw.tar", folder / "layer.tar"
-        await self._read(run, target, directory, raw)
+        await while_alive(self._client, run.pod, self._read(run, target, directory, raw))
         await tell({"phase": "ImageBuilding"})
         try:
             await asyncio.to_thread(repack, raw, layer, directory.strip("/"))

@@ -19,7 +19,15 @@ from urllib.parse import quote
 
 from corral.api.spot import CHECKPOINTBACKUPS
 from corral.controllers.spot.backup_images import Images
-from corral.controllers.spot.engines import BackupError, Outcome, Run, Target, Tell, targets
+from corral.controllers.spot.engines import (
+    BackupError,
+    Outcome,
+    Run,
+    Target,
+    Tell,
+    targets,
+    while_alive,
+)
 from corral.controllers.spot.packers import packer_pod
 from corral.kube.client import KubeClient, KubeConnectionError
 from corral.kube.config import ClusterConfig
@@ -207,13 +215,14 @@ class KubeletEngine:
         node = await self._node(run)
         files: list[Obj] = []
         for target in wanted:
-            found = await self._kubelets.checkpoint(
+            asked = self._kubelets.checkpoint(
                 node,
                 run.namespace,
                 run.pod["metadata"]["name"],
                 target.container,
                 seconds=float(run.spec.timeout_seconds),
             )
+            found = await while_alive(self._client, run.pod, asked)
             files.append(
                 {
                     "containerName": target.container,

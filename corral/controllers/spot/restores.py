@@ -71,7 +71,8 @@ def interval_of(job: Obj) -> float:
 def due(job: Obj, pods: Iterable[Obj], backups: Sequence[Obj], now: float) -> Due:
     """Which pod is to be saved now.
 
-    One backup by interval at a time; one that was asked for does not wait for another.
+    A copy is saved by one backup at a time; one that is stuck does not hold up the others, nor one
+    that was asked for.
     """
     if (job["spec"]["checkpointConfig"].get("engine") or "Application") == "Application":
         return Due()
@@ -82,12 +83,14 @@ def due(job: Obj, pods: Iterable[Obj], backups: Sequence[Obj], now: float) -> Du
         wanted = [pod for pod in live if asked.get("replica") in (None, _replica(pod))]
         if wanted:
             return Due(wanted[0], request=str(asked["id"]))
-    if any(_phase(backup) not in BACKUP_ENDS for backup in own) or not live:
+    busy = {each["spec"].get("podName") for each in own if _phase(each) not in BACKUP_ENDS}
+    free = [pod for pod in live if pod["metadata"]["name"] not in busy]
+    if not free:
         return Due()
-    began = [moment((backup.get("status") or {}).get("startTime")) for backup in own]
+    began = [_begun(backup) for backup in own]
     began.append(min(filter(None, map(_ready_since, live)), default=now))
     wait = max(filter(None, began), default=now) + interval_of(job) - now
-    return Due(live[0]) if wait <= 0 else Due(wait=wait)
+    return Due(free[0]) if wait <= 0 else Due(wait=wait)
 
 
 def backup_for(job: Obj, pod: Obj, number: int, *, request: str = "") -> Obj:
@@ -151,6 +154,11 @@ def _image(backup: Obj) -> str:
     if _phase(backup) not in _GOOD:
         return ""
     return str(status.get("checkpointImage") or "")
+
+
+def _begun(backup: Obj) -> float | None:
+    started = (backup.get("status") or {}).get("startTime")
+    return moment(started or backup["metadata"].get("creationTimestamp"))
 
 
 def _phase(backup: Obj) -> str:

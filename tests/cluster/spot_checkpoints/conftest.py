@@ -9,9 +9,8 @@ import pytest
 
 from corral.kube.client import KubeClient
 from tests.backends import Backend, Node, add_node, own_backend, own_scope
-from tests.cluster.objects import Objects
-from tests.cluster.operators import install
-from tests.cluster.spot_checkpoints.spot_stage import DEFINITIONS, SpotStage, staged
+from tests.cluster.spot_checkpoints.spot_stage import SpotStage, staged
+from tests.cluster.training.training_stage import install
 from tests.registries import RunningRegistry, running_registry
 
 
@@ -19,7 +18,7 @@ from tests.registries import RunningRegistry, running_registry
 def backend(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Backend]:
     """A cluster of its own, whose definitions are ours."""
     with own_backend(tmp_path_factory.mktemp("spot-checkpoints")) as backend:
-        install(Objects(backend), DEFINITIONS)
+        install(backend)
         yield backend
 
 

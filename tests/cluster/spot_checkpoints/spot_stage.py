@@ -17,11 +17,9 @@ from typing import Any
 from corral.api.spot import (
     CHECKPOINTBACKUPS,
     JOB_LABEL,
-    KINDS,
     REPLICA_LABEL,
     SPOTINSTANCEJOBS,
 )
-from corral.api.training import KINDS as TRAINING_KINDS
 from corral.controllers.spot.backups_running import register
 from corral.controllers.spot.engines_kubelet import KubeletSettings, kubelet_url
 from corral.controllers.spot.names import copy_name
@@ -38,7 +36,6 @@ from corral.runtime import Manager
 from corral.runtime.owners import owner_reference
 from tests.registries import RunningRegistry
 
-DEFINITIONS = [kind.crd() for kind in (*KINDS, *TRAINING_KINDS)]
 ENDED = ("Completed", "CompletedPodDeleted", "CompletedWithError", "Failed")
 PART = 5 << 20
 

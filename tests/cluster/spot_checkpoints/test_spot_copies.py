@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 
 import pytest
@@ -34,10 +35,10 @@ pytestmark = pytest.mark.usefixtures("node")
 async def began(stage: SpotStage, pod: Obj) -> int:
     """The step that a copy began with."""
 
-    async def look() -> str:
-        return await stage.log(pod, "trainer")
+    async def look() -> list[str]:
+        return re.findall(r"^from (\d+)$", await stage.log(pod, "trainer"), re.MULTILINE)
 
-    return int(str(await stage.until(look)).split("from ")[1].split()[0])
+    return int((await stage.until(look))[0])
 
 
 async def saved(stage: SpotStage, pod: Obj) -> reported.LastCheckpoint:

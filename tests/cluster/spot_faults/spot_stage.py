@@ -42,9 +42,10 @@ PATIENCE = 120.0
 class Operator:
     """``corral operator`` with machines on this computer; the same place after every start."""
 
-    def __init__(self, backend: Backend, folder: Path) -> None:
+    def __init__(self, backend: Backend, folder: Path, *, options: tuple[str, ...] = ()) -> None:
         self.backend = backend
         self.folder = folder
+        self._options = options
         self.local_root = folder / "checkpoints"
         self.machines = folder / "machines"
         self.process: subprocess.Popen[bytes] | None = None
@@ -74,7 +75,7 @@ class Operator:
                     "--local-vms", str(self.machines),
                     "--local-vm-authority", str(Path(self.backend.ca_file).parent),
                     "--local-vm-option", f"--isolation={self._isolation}",
-                    "--log-format", "text",
+                    "--log-format", "text", *self._options,
                 ],
                 stdout=out, stderr=out, stdin=subprocess.DEVNULL, start_new_session=True,
             )  # fmt: skip

@@ -145,8 +145,22 @@ class TestDue:
         assert due(job(), [pod(0)], backups, NOON + 1199).wait == 1.0
         assert due(job(), [pod(0)], backups, NOON + 1200).pod is not None
 
-    def test_one_at_a_time(self) -> None:
-        assert due(job(), [pod(0)], [made(1, phase="Checkpointing")], NOON + 9999).pod is None
+    def test_a_copy_has_one_at_a_time(self) -> None:
+        stuck = made(1, phase="Checkpointing")
+        assert due(job(), [pod(0)], [stuck], NOON + 9999).pod is None
+        assert due(job(), [pod(0), pod(1)], [stuck], NOON + 599).wait == 1.0
+        assert due(job(), [pod(0), pod(1)], [stuck], NOON + 9999).pod == pod(1)
+
+    def test_one_of_a_copy_that_is_gone_holds_up_nothing(self) -> None:
+        gone = made(1, phase="ImagePushing")
+        gone["spec"]["podName"] = "digits-gone"
+        assert due(job(), [pod(0)], [gone], NOON + 9999).pod == pod(0)
+
+    def test_one_that_has_not_begun_counts_from_when_it_was_made(self) -> None:
+        new = made(1, phase="")
+        new["status"] = {}
+        new["metadata"]["creationTimestamp"] = format_time(NOON + 600)
+        assert due(job(), [pod(0), pod(1)], [new], NOON + 601).wait == 599.0
 
     def test_only_live_ones(self) -> None:
         gone = pod(0, phase="Succeeded")
