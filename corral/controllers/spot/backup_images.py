@@ -9,25 +9,21 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from corral.api.spot_backup import CheckpointBackupSpec
 from corral.controllers.spot.engines import BackupError
 from corral.kube.client import KubeClient
 from corral.kube.errors import NotFound
 from corral.kube.resources import SECRETS
-from corral.oci import (
-    Artifacts,
-    Credentials,
-    Pushed,
-    Reference,
-    Registries,
-    RegistryError,
-    endpoints,
-    push_image,
-    secret_logins,
-)
-from corral.oci import NotFound as NoSuchImage
+from corral.oci.credentials import Credentials, secret_logins
+from corral.oci.errors import NotFound as NoSuchImage
+from corral.oci.errors import RegistryError
+from corral.oci.reference import Reference
+from corral.oci.registries import Registries, endpoints
+
+if TYPE_CHECKING:
+    from corral.oci import Pushed
 
 __all__ = ["Images"]
 
@@ -95,6 +91,8 @@ class Images:
         Raises:
             BackupError: it may not be stored there, or could not.
         """
+        from corral.oci import Artifacts, push_image
+
         reference = self.reference(text, namespace)
         try:
             registries = await self._registries(spec, namespace, reference)
@@ -111,6 +109,8 @@ class Images:
         Raises:
             BackupError: it could not be removed.
         """
+        from corral.oci import Artifacts
+
         reference = self.reference(text, namespace)
         try:
             registries = await self._registries(spec, namespace, reference)

@@ -9,8 +9,7 @@ from typing import Final
 from corral.api.spot import JOB_LABEL
 from corral.controllers.spot.backup_images import Images
 from corral.controllers.spot.backups import BackupController, BackupSettings
-from corral.controllers.spot.engines import ApplicationEngine, Engine
-from corral.controllers.spot.engines_directory import DirectoryEngine
+from corral.controllers.spot.engines import ApplicationEngine, Engine, Outcome, Run, Tell
 from corral.controllers.spot.engines_kubelet import (
     KubeletEngine,
     Kubelets,
@@ -18,6 +17,7 @@ from corral.controllers.spot.engines_kubelet import (
     kubelet_url,
 )
 from corral.controllers.spot.snapshots import SnapshotController, index_by_job
+from corral.kube.client import KubeClient
 from corral.kube.resources import PODS
 from corral.kube.types import Obj
 from corral.runtime import Manager, mapped
@@ -25,6 +25,19 @@ from corral.runtime import Manager, mapped
 __all__ = ["register"]
 
 _WORKERS: Final = 4
+
+
+class _Directories:
+    """The Directory engine, loaded when it is first needed: an operator starts sooner."""
+
+    def __init__(self, client: KubeClient, images: Images) -> None:
+        self._client = client
+        self._images = images
+
+    async def save(self, run: Run, tell: Tell) -> Outcome:
+        from corral.controllers.spot.engines_directory import DirectoryEngine
+
+        return await DirectoryEngine(self._client, self._images).save(run, tell)
 
 
 def register(
@@ -53,7 +66,7 @@ def register(
     pods = manager.informer(PODS, label_selector=JOB_LABEL)
     engines: dict[str, Engine] = {
         "Application": ApplicationEngine(manager.client, pods),
-        "Directory": DirectoryEngine(manager.client, images),
+        "Directory": _Directories(manager.client, images),
         "Kubelet": KubeletEngine(
             manager.client,
             Kubelets(manager.client, ca_file=kubelets.ca_file, url_of=url_of),
