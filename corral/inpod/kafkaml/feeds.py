@@ -1,6 +1,6 @@
 """A topic that goes on: all of its partitions, from where somebody has read them before.
 
-Where that is may be kept by whoever reads (`positions`), or by the broker for a group (`commit`).
+Where that is, is kept by whoever reads (`positions`).
 """
 
 from __future__ import annotations
@@ -9,11 +9,10 @@ import math
 import time
 from collections.abc import Mapping
 from types import TracebackType
-from typing import Any, Final, Self
+from typing import Any, Self
 
 from confluent_kafka import Consumer, TopicPartition
 from confluent_kafka import KafkaError as Cause
-from confluent_kafka import KafkaException as Failure
 
 from corral.inpod.kafkaml.kafka import (
     LOST,
@@ -30,9 +29,6 @@ from corral.inpod.kafkaml.kafka import (
 
 __all__ = ["Feed"]
 
-_ANSWER: Final = 30.0
-"""Seconds that a broker has to say how far a group is."""
-
 
 class Feed:
     """What has come to a topic since it was read last, and what comes."""
@@ -43,7 +39,6 @@ class Feed:
         topic: str,
         *,
         positions: Mapping[int, int] | None = None,
-        group: str = "",
         patience: float = PATIENCE,
         absent: float | None = None,
     ) -> None:
@@ -53,7 +48,6 @@ class Feed:
             access: the cluster.
             topic: its name.
             positions: by partition, the first message that was not read yet.
-            group: whose positions the broker keeps, instead.
             patience: seconds for which the broker is tried.
             absent: seconds for which a topic that is not there is waited for; as patience without.
 
@@ -61,7 +55,7 @@ class Feed:
             KafkaError: the broker does not say.
             TopicLost: there is no such topic.
         """
-        self._topic = topic
+        self.topic = topic
         self._access = access
         self._patience = patience
         self._lost_since = math.inf
@@ -69,7 +63,7 @@ class Feed:
         self._consumer = Consumer(
             {
                 **access.settings(),
-                "group.id": group or "unused",
+                "group.id": "unused",
                 "enable.auto.commit": False,
                 "auto.offset.reset": "earliest",
                 "fetch.wait.max.ms": 100,
@@ -77,18 +71,16 @@ class Feed:
                 "allow.auto.create.topics": False,
             }
         )
-        try:
-            known = self._committed(len(there)) if group else dict(positions or {})
-            self.positions = {
-                # a topic that was made anew is read from its beginning
-                part.partition: start if part.start <= start <= part.end else part.start
-                for part in there
-                for start in (known.get(part.partition, part.start),)
-            }
-            self._consumer.assign(self._places())
-        except BaseException:
-            self._consumer.close()
-            raise
+        known = positions or {}
+        self.positions = {
+            # a topic that was made anew is read from its beginning
+            part.partition: start if part.start <= start <= part.end else part.start
+            for part in there
+            for start in (known.get(part.partition, part.start),)
+        }
+        self._consumer.assign(
+            [TopicPartition(topic, *place) for place in sorted(self.positions.items())]
+        )
 
     def __enter__(self) -> Self:
         return self
@@ -128,9 +120,9 @@ class Feed:
             # a broker that starts learns of its topics one by one
             self._lost_since = min(self._lost_since, time.monotonic())
             if time.monotonic() - self._lost_since > LOST_AFTER:
-                raise TopicLost(f"{self._topic} is not at {self._access.servers}: {error.str()}")
+                raise TopicLost(f"{self.topic} is not at {self._access.servers}: {error.str()}")
         elif error.code() not in (*PASSING, Cause._PARTITION_EOF) and not error.retriable():
-            why = f"{self._topic} at {self._access.servers} cannot be read: {error.str()}"
+            why = f"{self.topic} at {self._access.servers} cannot be read: {error.str()}"
             raise KafkaError(why)
 
     def behind(self) -> bool:
@@ -140,25 +132,5 @@ class Feed:
             KafkaError: it does not come back.
             TopicLost: the topic is gone.
         """
-        there = ends(self._access, self._topic, patience=self._patience)
+        there = ends(self._access, self.topic, patience=self._patience)
         return any(part.end > self.positions.get(part.partition, part.start) for part in there)
-
-    def commit(self) -> None:
-        """Have the broker keep the positions for the group. Raises KafkaError."""
-        try:
-            self._consumer.commit(offsets=self._places(), asynchronous=False)
-        except Failure as error:
-            why = error.args[0].str()
-            raise KafkaError(f"positions in {self._topic} are not kept: {why}") from error
-
-    def _places(self) -> list[TopicPartition]:
-        return [TopicPartition(self._topic, *place) for place in sorted(self.positions.items())]
-
-    def _committed(self, partitions: int) -> dict[int, int]:
-        wanted = [TopicPartition(self._topic, number) for number in range(partitions)]
-        try:
-            found = self._consumer.committed(wanted, timeout=_ANSWER)
-        except Failure as error:
-            why = error.args[0].str()
-            raise KafkaError(f"positions in {self._topic} are not known: {why}") from error
-        return {place.partition: place.offset for place in found if place.offset >= 0}

@@ -218,6 +218,8 @@ class ClientControl:
     """By part and name; `SECONDS` beside the parts."""
     tests: bool = False
     """It has data to test the final model with, and waits for it."""
+    data: str = ""
+    """Of a stream: how far it was read for this update, as ranges from the first message on."""
 
     def encode(self) -> bytes:
         said = {
@@ -228,6 +230,8 @@ class ClientControl:
         }
         if self.tests:
             said["tests"] = True
+        if self.data:
+            said["data"] = self.data
         data = json.dumps(said).encode()
         if len(data) > CONTROL:
             # thousands of epochs: the last ones say what came of them
@@ -249,6 +253,7 @@ class ClientControl:
             number,
             _metrics(_nested(said.get("metrics"), what)),
             said.get("tests") is True,
+            said["data"] if isinstance(said.get("data"), str) else "",
         )
 
 

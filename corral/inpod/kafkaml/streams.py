@@ -1,7 +1,7 @@
 """Data that goes on: what has come to a topic since the last update, as something to train on.
 
-How far a client has read is kept by the broker, and told to it when an update is sent: after a
-crash nothing is left out, and no more than the records of one update are taken again.
+How far a client has read is said by its updates: what was sent was read, and nothing else was. So
+after a crash nothing is left out, and nothing is taken again.
 """
 
 from __future__ import annotations
@@ -17,9 +17,11 @@ from numpy.typing import NDArray
 
 from corral.inpod.kafkaml.feeds import Feed
 from corral.inpod.kafkaml.kafka import Record
+from corral.inpod.kafkaml.messages import ClientControl
+from corral.inpod.kafkaml.ranges import Range, parse_ranges, ranges_text
 from corral.inpod.kafkaml.records import RecordError, decoder
 
-__all__ = ["MOST", "Stream", "readable", "seconds"]
+__all__ = ["MOST", "Stream", "read_so_far", "readable", "seconds"]
 
 logger = logging.getLogger(__name__)
 
@@ -30,6 +32,13 @@ MOST: Final = 65_536
 
 class Stream(Feed):
     """One client's topic."""
+
+    @property
+    def reached(self) -> str:
+        """How far it was read, as ranges from the first message on."""
+        return ranges_text(
+            Range(self.topic, n, 0, end) for n, end in sorted(self.positions.items())
+        )
 
     def gather(self, *, least: int, silence: float, most: int = MOST) -> list[Record]:
         """What has come, when there is enough of it; nothing where the stream is over.
@@ -56,6 +65,29 @@ class Stream(Feed):
                     break
                 heard = time.monotonic()
         return found
+
+
+def read_so_far(
+    messages: Iterable[tuple[bytes | None, bytes | None]], key: bytes, topic: str
+) -> dict[int, int]:
+    """By partition, the first record that no update of a client was of.
+
+    ``messages`` are those of all clients, each with its key; ``key`` is the client's.
+    """
+    out: dict[int, int] = {}
+    for who, message in messages:
+        if who != key:
+            continue
+        try:
+            said = ClientControl.decode(message).data
+            found = parse_ranges(said) if said else []
+        except ValueError as error:
+            logger.warning("an update says nothing of what it was of: %s", error)
+            continue
+        for part in found:
+            if part.topic == topic:
+                out[part.partition] = max(part.end, out.get(part.partition, 0))
+    return out
 
 
 def seconds(milliseconds: Any) -> float:

@@ -50,7 +50,7 @@ from corral.inpod.kafkaml.names import Names
 from corral.inpod.kafkaml.ranges import Range, parse_ranges
 from corral.inpod.kafkaml.records import RecordError, decoder, labelled
 from corral.inpod.kafkaml.rounds import LAST
-from corral.inpod.kafkaml.streams import Stream, readable, seconds
+from corral.inpod.kafkaml.streams import Stream, read_so_far, readable, seconds
 from corral.inpod.kafkaml.weights import WeightsError
 from corral.inpod.kafkaml.weights import read_weights as weights_of
 from corral.inpod.kafkaml.workshop import WorkError, Workshop
@@ -153,6 +153,8 @@ class Client:
         self._samples = 0
         self._tests = 0
         """Samples that are kept to test the final model with."""
+        self._reached = ""
+        """Of a stream: how far it was read for the update that is made."""
         self._done = -math.inf
         """The newest version that was trained (`_rank`)."""
 
@@ -199,8 +201,6 @@ class Client:
                         return sent  # its data has come to an end
                     control, weights = self._newer(heard, control, weights)
                 self._train(control, weights, workshop, sender)
-                if stream is not None:
-                    stream.commit()
                 sent, self._done = sent + 1, _rank(control)
                 if control.version == LAST and not self._tests:
                     return sent
@@ -254,8 +254,10 @@ class Client:
         settings = self._settings
         if not settings.incremental:
             return nullcontext()
-        group = client_key(self._names.federated_id, settings.client).decode()
-        return Stream(settings.data, settings.topic, group=group, patience=settings.idle)
+        key = client_key(self._names.federated_id, settings.client)
+        told = read(settings.cloud, ends(settings.cloud, self._names.client_control))
+        reached = read_so_far(((r.key, r.value) for r in told), key, settings.topic)
+        return Stream(settings.data, settings.topic, positions=reached, patience=settings.idle)
 
     def _gather(self, stream: Stream, control: ModelControl, given: Path) -> bool:
         """Have something to train on; whether there is any."""
@@ -267,6 +269,7 @@ class Client:
                 x, y = made
                 train = max(int((1 - settings.validation_rate) * len(x)), 1)
                 self._split(given, x, y, train, len(x))
+                self._reached = stream.reached
                 logger.info("%d records have come: %d to train on", len(x), train)
                 return True
         return False
@@ -348,7 +351,9 @@ class Client:
         metrics[SECONDS] = round(time.monotonic() - begun, 3)
         where = sender.send_weights(self._own, learnt)
         version = LAST if control.version == LAST else control.version + 1
-        message = ClientControl([where], version, self._samples, metrics, self._tests > 0)
+        message = ClientControl(
+            [where], version, self._samples, metrics, self._tests > 0, self._reached
+        )
         self._say(sender, message.encode())
         logger.info("version %d is trained: %s", control.version, json.dumps(metrics))
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 from dataclasses import replace
 
 import numpy as np
@@ -57,22 +58,47 @@ def test_a_stream_is_trained_on_as_it_comes_each_record_once(
     deployments.inject(topic, x[100:160], y[100:160])
     wait_for("more are", lambda: sum(updates(deployments)) >= 160)
     assert "record 100 is left out" in ended(deployments, "a")
-
-    # whoever comes back goes on where it was
-    deployments.inject(topic, x[160:200], y[160:200])
-    deployments.client("a", topic, CASE="2")
-    ended(deployments, "a")
     audience.gone.add("a")
     rounds = server.result()
     assert rounds.ended == "finished", rounds.why
-    assert samples(rounds) == sum(updates(deployments)) == 200
-    assert 3 <= rounds.version < 50
+    assert samples(rounds) == sum(updates(deployments)) == 160
+    assert 2 <= rounds.version < 50
     (announced,) = [
         found
         for found in map(announcement, stored(access, deployments.names.announcements))
         if found.federated_string_id == deployments.names.federated_id
     ]
     assert announced.incremental
+
+
+def test_a_client_of_a_stream_that_is_killed_takes_nothing_twice(
+    deployments: Deployments,
+) -> None:
+    x, y = digits()
+    topic = f"stream-{deployments.names.federated_id}"
+    audience = Audience(["a"])
+    made = told(
+        deployments.deployment(model(), rounds=50, streams=True, timeout=5), stream_timeout=1500
+    )
+    deployments.inject(topic, x[:100], y[:100])
+    server = deployments.serve(made, model(), audience)
+    # within its first update, whose weights are then stored in part
+    dying = ("tests.cluster.kafkaml.killable", "client", "2")
+    process = deployments.client("a", topic, command=dying, CASE="2")
+    process.communicate(timeout=60)
+    assert process.returncode == -signal.SIGKILL
+    assert updates(deployments) == []
+    process = deployments.client("a", topic, CASE="2")
+    wait_for("the first records are trained on", lambda: sum(updates(deployments)) >= 100)
+    process.kill()
+    process.communicate(timeout=60)
+    deployments.inject(topic, x[100:160], y[100:160])
+    deployments.client("a", topic, CASE="2")
+    ended(deployments, "a")
+    audience.gone.add("a")
+    rounds = server.result()
+    assert rounds.ended == "finished", rounds.why
+    assert samples(rounds) == sum(updates(deployments)) == 160
 
 
 def announcement(record: object) -> ModelAnnouncement:

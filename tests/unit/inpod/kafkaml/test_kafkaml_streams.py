@@ -7,6 +7,8 @@ import numpy as np
 import pytest
 
 from corral.inpod.kafkaml.kafka import Record
+from corral.inpod.kafkaml.messages import ClientControl
+from corral.inpod.kafkaml.ranges import Range
 from corral.inpod.kafkaml.rounds import (
     Close,
     Extend,
@@ -17,7 +19,7 @@ from corral.inpod.kafkaml.rounds import (
     RoundSettings,
     Wait,
 )
-from corral.inpod.kafkaml.streams import readable, seconds
+from corral.inpod.kafkaml.streams import read_so_far, readable, seconds
 
 RAW = {"data_type": "float32", "data_reshape": "2", "label_type": "uint8", "label_reshape": "1"}
 
@@ -56,6 +58,26 @@ def test_times() -> None:
     assert seconds(1500) == 1.5
     assert seconds(-1) == math.inf
     assert seconds(None) == 60
+
+
+def test_updates_say_how_far_a_stream_was_read() -> None:
+    def update(data: str) -> bytes:
+        return ClientControl([Range("w", 0, 0, 1)], 1, 5, {}, data=data).encode()
+
+    found = read_so_far(
+        [
+            (b"me", update("t:0:0:10,t:1:0:4")),
+            (b"me", update("t:0:0:16,other:0:0:99")),
+            (b"other", update("t:0:0:90")),
+            (b"me", b"garbage"),
+            (b"me", update("t:x")),
+            (b"me", update("")),
+            (None, None),
+        ],
+        b"me",
+        "t",
+    )
+    assert found == {0: 16, 1: 4}
 
 
 class Play:
