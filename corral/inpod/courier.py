@@ -24,6 +24,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
+from corral.inpod import lastwords
 from corral.inpod.envelopes import MESSAGE_LIMIT, Unfit, envelope_of, inlined, referring
 
 if TYPE_CHECKING:
@@ -286,8 +287,7 @@ def main(argv: list[str] | None = None) -> int:
             signal.signal(number, lambda *_: stop.set())
         message = courier.deliver(stop)
         if message:
-            place = os.environ.get("CORRAL_TERMINATION_LOG") or "/dev/termination-log"
-            Path(place).write_text(message)
+            lastwords.leave(message)
         return 0
     _say("usage: python -m corral.inpod.courier fetch|deliver")
     return 2

@@ -21,6 +21,8 @@ from collections.abc import Awaitable, Callable, Mapping
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, Final, TypeVar
 
+from corral.inpod import lastwords
+
 if TYPE_CHECKING:
     from corral.oci import Artifacts, Credentials, Manifest, Reference, Registries
 
@@ -225,8 +227,7 @@ def main(argv: list[str] | None = None) -> int:
             return 0
         if words == ["push"]:
             message = asyncio.run(snapshots.push())
-            place = os.environ.get("CORRAL_TERMINATION_LOG") or "/dev/termination-log"
-            Path(place).write_text(message)
+            lastwords.leave(message)
             return 0
     except Exception as error:
         _say(f"{words[0]} has failed: {error}")

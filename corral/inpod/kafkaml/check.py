@@ -15,6 +15,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final
 
+from corral.inpod import lastwords
 from corral.inpod.confine import ConfineError, Limits, run
 
 __all__ = ["main"]
@@ -69,9 +70,8 @@ def main() -> int:
     if not why:
         return 0
     sys.stdout.write(f"{why}\n")
-    place = os.environ.get("CORRAL_TERMINATION_LOG") or "/dev/termination-log"
     try:
-        Path(place).write_text(why[:4000])
+        lastwords.leave(why[:4000])
     except OSError as error:
         sys.stdout.write(f"nobody reads last words here: {error}\n")
     return 1

@@ -6,6 +6,7 @@ import logging
 import os
 import sys
 
+from corral.inpod import lastwords
 from corral.inpod.kafkaml.training import Client, ClientError, ClientSettings
 
 
@@ -24,8 +25,7 @@ def main() -> int:
 
 def _last_words(why: str) -> None:
     try:
-        with open("/dev/termination-log", "w") as file:
-            file.write(why[:4000])
+        lastwords.leave(why[:4000])
     except OSError as error:
         logging.debug("nobody reads last words here: %s", error)
 
