@@ -62,6 +62,8 @@ class Model(BaseModel):
     """A part of an object: unknown fields are ignored, types are not converted."""
 
     model_config = ConfigDict(
+        # most processes load all kinds and look at objects of few
+        defer_build=True,
         alias_generator=to_camel,
         populate_by_name=True,
         strict=True,

@@ -10,8 +10,10 @@ from __future__ import annotations
 import asyncio
 import json
 import random
+import ssl
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
+from functools import cache
 from typing import TYPE_CHECKING, Any, Final, Protocol
 from urllib.parse import urlsplit
 
@@ -131,7 +133,7 @@ class RestClient:
         try:
             async with (
                 aiohttp.ClientSession(timeout=timeout) as session,
-                session.get(url) as answer,
+                session.get(url, ssl=_authorities()) as answer,
             ):
                 answer.raise_for_status()
                 return await answer.text(errors="replace")
@@ -170,7 +172,8 @@ class RestClient:
 
         if self._session is None:
             timeout = aiohttp.ClientTimeout(total=self.patience.request_s)
-            self._session = aiohttp.ClientSession(timeout=timeout)
+            connector = aiohttp.TCPConnector(ssl=_authorities())
+            self._session = aiohttp.ClientSession(timeout=timeout, connector=connector)
         try:
             authorization = await self.tokens.header(self._session)
             sent = dict(headers or {})
@@ -184,6 +187,12 @@ class RestClient:
                 return Answer(answer.status, _json(text), names)
         except aiohttp.ClientError as error:
             raise ConnectionError(repr(error)) from error
+
+
+@cache
+def _authorities() -> ssl.SSLContext:
+    """Those of the machine; said, since whoever started us may not have aiohttp know them."""
+    return ssl.create_default_context()
 
 
 def _json(text: bytes) -> Mapping[str, Any]:

@@ -68,7 +68,7 @@ class Transport:
         self.settings = settings
         self._sleep = sleep
         self._authorization = Authorization(registries, self._ask_token_service)
-        self._trusted: dict[str, ssl.SSLContext] = {}
+        self._trusted: dict[str | None, ssl.SSLContext] = {}
         self._session: aiohttp.ClientSession | None = None
 
     async def close(self) -> None:
@@ -257,9 +257,8 @@ class Transport:
             )
         return self._session
 
-    def _trust(self, ca_file: str | None) -> ssl.SSLContext | bool:
-        if ca_file is None:
-            return True
+    def _trust(self, ca_file: str | None) -> ssl.SSLContext:
+        # also for those of the machine: whoever started us may not have aiohttp know them
         if ca_file not in self._trusted:
             self._trusted[ca_file] = ssl.create_default_context(cafile=ca_file)
         return self._trusted[ca_file]

@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any, Final
 from corral.cluster.up import parts
 from corral.cluster.up.folder import DataFolder
 from corral.cluster.up.supervisor import Part, Ready, Supervisor
+from corral.cluster.up.trust import load_aiohttp
 
 if TYPE_CHECKING:
     from corral.cluster.node.agent import AgentConfig
@@ -116,6 +117,7 @@ def up(
 
 
 def _load(additions: Sequence[Addition]) -> None:
+    load_aiohttp()
     for name in (*_LOADED, *(module for addition in additions for module in addition.modules)):
         import_module(name)
     from corral.cluster.workloads.manager import CONTROLLERS

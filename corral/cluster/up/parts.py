@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING
 from corral.cluster.up.folder import DataFolder
 from corral.cluster.up.objects import initial_objects
 from corral.cluster.up.supervisor import Expected, Ready
+from corral.cluster.up.trust import load_aiohttp
 
 if TYPE_CHECKING:
     from corral.cluster.node.agent import AgentConfig
@@ -64,6 +65,7 @@ class ServerSettings:
 
 async def apiserver(settings: ServerSettings, ready: Ready) -> None:
     """The API server. Says its port and kubeconfig."""
+    load_aiohttp()
     from corral.cluster.apiserver.server import ApiServer, Config
     from corral.cluster.apiserver.store import StoreError
     from corral.cluster.up.credentials import Credentials
