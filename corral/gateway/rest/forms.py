@@ -9,7 +9,7 @@ from __future__ import annotations
 import mmap
 import re
 from dataclasses import dataclass
-from email.message import EmailMessage
+from email.message import Message
 from typing import Final
 from urllib.parse import parse_qsl
 
@@ -51,10 +51,8 @@ def fields_of(body: bytes) -> dict[str, str]:
 
 def boundary_of(content_type: str) -> bytes:
     """What is between the parts of a multipart body. Raises FormError."""
-    message = EmailMessage()
-    message["Content-Type"] = content_type.replace("\r", " ").replace("\n", " ")
-    found = message.get_param("boundary")
-    if not isinstance(found, str) or not _BOUNDARY.fullmatch(found):
+    found = _param(content_type, "boundary")
+    if not _BOUNDARY.fullmatch(found):
         raise FormError("the body is multipart, and its boundary is not said")
     return found.encode()
 
@@ -88,10 +86,14 @@ def _named(head: bytes, start: int, end: int) -> Part:
     for line in head.decode("utf-8", errors="replace").split("\r\n"):
         key, _, value = line.partition(":")
         if key.strip().lower() == "content-disposition":
-            message = EmailMessage()
-            message["Content-Disposition"] = value.strip()
-            name = message.get_param("name", header="content-disposition")
-            if isinstance(name, str) and name:
-                file = message.get_param("filename", header="content-disposition")
-                return Part(name, start, end, file if isinstance(file, str) else "")
+            if name := _param(value.strip(), "name"):
+                return Part(name, start, end, _param(value.strip(), "filename"))
     raise FormError("a part of the body has no name")
+
+
+def _param(header: str, name: str) -> str:
+    """A parameter of a header; empty if it has none. Takes whatever is sent."""
+    message: Message[str, str] = Message()  # the plain one: others refuse what is no header
+    message["Content-Type"] = header
+    found = message.get_param(name)
+    return found if isinstance(found, str) else ""

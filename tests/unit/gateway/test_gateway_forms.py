@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import mmap
 import random
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from corral.gateway.problems import Refused
 from corral.gateway.rest.forms import FormError, boundary_of, fields_of, parts_of
@@ -62,6 +65,29 @@ def test_a_large_file_stays_where_it_is(tmp_path: Path) -> None:
 def test_what_is_no_form_is_refused(body: bytes) -> None:
     with pytest.raises(FormError):
         parts_of(body, b"xyz")
+
+
+@settings(max_examples=300, derandomize=True, deadline=None, database=None)
+@given(
+    name=st.one_of(st.binary(max_size=60), st.text(max_size=30).map(str.encode)),
+    kind=st.text(max_size=60),
+)
+def test_whatever_is_sent_is_a_form_or_is_refused(name: bytes, kind: str) -> None:
+    disposition = b'Content-Disposition: form-data; name="' + name + b'"'
+    with suppress(FormError):
+        parts_of(b"--x\r\n" + disposition + b"\r\n\r\nvalue\r\n--x--\r\n", b"x")
+    with suppress(FormError):
+        parts_of(b"--x\r\n" + name + b"\r\n\r\nvalue\r\n--x--\r\n", b"x")
+    with suppress(FormError):
+        boundary_of(f"multipart/form-data; boundary={kind}")
+    with suppress(FormError):
+        boundary_of(kind)
+
+
+def test_a_name_may_have_characters_that_no_header_has() -> None:
+    disposition = 'Content-Disposition: form-data; name="a\x0cb\x85"'.encode()
+    found = parts_of(b"--x\r\n" + disposition + b"\r\n\r\nvalue\r\n--x--\r\n", b"x")
+    assert list(found) == ["a\x0cb\x85"]
 
 
 def test_boundaries() -> None:
