@@ -143,7 +143,7 @@ def trial(
     trial.close()
 
 
-@pytest.mark.parametrize("plural", ["mpijobs", "datasources", "kafkaml"])
+@pytest.mark.parametrize("plural", ["mpijobs", "kafkaml"])
 def test_a_few_requests_of_every_operation(trial: Trial, plural: str) -> None:
     run(trial, plural, 4)
     print(f"\n{plural}: {trial.sent} requests, answers {dict(sorted(trial.codes.items()))}")

@@ -48,7 +48,7 @@ def wait_for_writes(run: SpotRun, count: int, rng: random.Random) -> None:
 @pytest.mark.parametrize(
     "kills",
     [
-        pytest.param(8, id="short"),
+        pytest.param(4, id="short"),
         pytest.param(60, id="long", marks=[pytest.mark.soak, pytest.mark.timeout(900)]),
     ],
 )

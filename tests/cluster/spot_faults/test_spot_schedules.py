@@ -14,7 +14,7 @@ from tests.cluster.spot_faults.schedules import schedule
 from tests.cluster.spot_faults.spot_stage import SpotJobs
 
 SCHEDULES = 200
-ALWAYS = 4
+ALWAYS = 2
 FIRST = int(os.environ.get("CORRAL_SEED") or 0)
 
 
