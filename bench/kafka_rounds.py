@@ -220,7 +220,7 @@ def deployment(access: Access, parameters: int, rounds: int, clients: int) -> di
 def main() -> None:
     args = arguments(__doc__ or "")
     sizes = [1_000_000] if args.quick else [1_000_000, 10_000_000]
-    repeats = args.repeats or (3 if args.quick else 5)
+    repeats = args.repeats or (3 if args.quick else 9)
     parameters = 1_000_000 if args.quick else 10_000_000
     with tempfile.TemporaryDirectory() as folder:
         broker = OwnBroker(Path(folder) / "broker")

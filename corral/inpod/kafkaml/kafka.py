@@ -24,6 +24,7 @@ from corral.inpod.kafkaml.weights import Array, Part, parts_of
 __all__ = [
     "LOST",
     "PASSING",
+    "SPARING",
     "Access",
     "Follower",
     "KafkaError",
@@ -45,6 +46,10 @@ LARGEST: Final = 10_000_000
 """Bytes of a message of weights, as its topics are made."""
 PART: Final = LARGEST - 100_000
 """Bytes of one message of weights, as they are sent."""
+AHEAD: Final = 2 * LARGEST
+"""Bytes that are fetched before they are asked for: the next message while this one is used."""
+SPARING: Final = 4 << 20
+"""The same where several models are in memory already."""
 LOST_AFTER: Final = 5.0
 """Seconds for which a topic that was made is looked for; a broker that starts learns of it."""
 
@@ -322,6 +327,7 @@ class Follower:
         start: int = OFFSET_BEGINNING,
         partition: int = 0,
         patience: float = PATIENCE,
+        ahead: int = SPARING,
     ) -> None:
         self._access = access
         self._topic = topic
@@ -334,10 +340,10 @@ class Follower:
                 "group.id": "unused",
                 "enable.auto.commit": False,
                 "auto.offset.reset": "error",
-                "fetch.max.bytes": LARGEST,
-                "max.partition.fetch.bytes": LARGEST,
+                "fetch.max.bytes": max(LARGEST, ahead),
+                "max.partition.fetch.bytes": max(LARGEST, ahead),
                 "fetch.wait.max.ms": 100,
-                "queued.max.messages.kbytes": 4_096,
+                "queued.max.messages.kbytes": ahead // 1024,
                 "fetch.queue.backoff.ms": 5,
                 "allow.auto.create.topics": False,
             }
@@ -402,7 +408,11 @@ class Follower:
 
 
 def read(
-    access: Access, ranges: Sequence[Range], *, patience: float = PATIENCE
+    access: Access,
+    ranges: Sequence[Range],
+    *,
+    patience: float = PATIENCE,
+    ahead: int = AHEAD,
 ) -> Iterator[Record]:
     """All messages of ranges, in order. Raises TopicLost where one is missing."""
     for wanted in ranges:
@@ -414,6 +424,7 @@ def read(
             start=wanted.start,
             partition=wanted.partition,
             patience=patience,
+            ahead=ahead,
         )
         with follower:
             position = wanted.start

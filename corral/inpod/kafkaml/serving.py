@@ -26,6 +26,7 @@ from corral.federated.strategies import Strategy
 from corral.federated.tensors import Model
 from corral.inpod.kafkaml.aggregating import Made, by_array, fold, model_of, whole
 from corral.inpod.kafkaml.kafka import (
+    SPARING,
     Access,
     Follower,
     KafkaError,
@@ -398,7 +399,7 @@ class Server:
 
     def _read(self, ranges: Sequence[Range], take: Callable[[int, Array], None]) -> None:
         reader = WeightsReader(limit=self._bytes, legacy=self._deployment.legacy, take=take)
-        for record in read(self._access, ranges, patience=60.0):
+        for record in read(self._access, ranges, patience=60.0, ahead=SPARING):
             reader.add(record.key, record.value, record.headers)
         reader.finish(len(self._layout))
 
@@ -407,7 +408,7 @@ class Server:
         reader = WeightsReader(
             limit=self._bytes * 4, legacy=self._deployment.legacy, take=found.__setitem__
         )
-        for record in read(self._access, ranges):
+        for record in read(self._access, ranges, ahead=SPARING):
             reader.add(record.key, record.value, record.headers)
         reader.finish(len(found) if free else len(self._layout))
         return [found[place] for place in range(len(found))]
