@@ -25,7 +25,9 @@ def all_kinds() -> list[type[Kind]]:
 
 def all_crds() -> list[Obj]:
     """The CustomResourceDefinitions of every kind, new objects each time."""
-    return [kind.crd() for kind in all_kinds()]
+    from corral.api.stored import stored_definitions
+
+    return stored_definitions() or [kind.crd() for kind in all_kinds()]
 
 
 def kind_of(obj: Obj) -> type[Kind] | None:

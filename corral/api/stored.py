@@ -1,4 +1,4 @@
-"""Schemas of our kinds, kept beside the byte code of the modules that they are made of.
+"""Definitions of our kinds, kept beside the byte code of the modules that they are made of.
 
 Making them takes longer than everything else that an operator does when it starts. As byte code,
 they are made again when a source has changed, and nothing depends on them being there:
@@ -18,7 +18,7 @@ import orjson
 
 from corral.kube.types import Obj
 
-__all__ = ["are_stored", "keep", "stored_schema"]
+__all__ = ["are_stored", "keep", "stored_definitions", "stored_schema"]
 
 _FOLDER = Path(__file__).parent
 
@@ -30,7 +30,7 @@ def _place() -> Path:
     for source in sorted(_FOLDER.glob("*.py")):
         digest.update(source.name.encode())
         digest.update(source.read_bytes())
-    return _FOLDER / "__pycache__" / f"schemas-{digest.hexdigest()[:32]}.json"
+    return _FOLDER / "__pycache__" / f"definitions-{digest.hexdigest()[:32]}.json"
 
 
 def _pydantic() -> str:
@@ -40,28 +40,35 @@ def _pydantic() -> str:
         return ""
 
 
-@cache
-def _stored() -> Obj:
+def stored_definitions() -> list[Obj]:
+    """The definitions of all kinds, new objects each time; none where they are to be made."""
     try:
         found = orjson.loads(_place().read_bytes())
     except (OSError, orjson.JSONDecodeError):
-        return {}
-    return found if isinstance(found, dict) else {}
+        return []
+    return found if isinstance(found, list) else []
+
+
+@cache
+def _schemas() -> dict[str, Obj]:
+    return {
+        obj["metadata"]["name"]: obj["spec"]["versions"][0]["schema"]["openAPIV3Schema"]
+        for obj in stored_definitions()
+    }
 
 
 def are_stored() -> bool:
-    """Whether there are schemas of these very sources."""
-    return bool(_stored())
+    """Whether there are definitions of these very sources."""
+    return bool(_schemas())
 
 
 def stored_schema(name: str) -> Obj | None:
     """A kind's schema, by ``plural.group``; none where it is to be made."""
-    found = _stored().get(name)
-    return found if isinstance(found, dict) else None
+    return _schemas().get(name)
 
 
-def keep(schemas: Obj) -> None:
-    """Keep the schemas for the next process; those of older sources go.
+def keep(definitions: list[Obj]) -> None:
+    """Keep the definitions for the next process; those of older sources go.
 
     Raises:
         OSError: the folder cannot be written.
@@ -69,9 +76,9 @@ def keep(schemas: Obj) -> None:
     place = _place()
     place.parent.mkdir(exist_ok=True)
     made = place.with_suffix(f".{os.getpid()}")
-    made.write_bytes(orjson.dumps(schemas))
+    made.write_bytes(orjson.dumps(definitions))
     made.replace(place)
-    for old in place.parent.glob("schemas-*.json"):
+    for old in place.parent.glob("definitions-*.json"):
         if old != place:
             old.unlink(missing_ok=True)
 
@@ -81,7 +88,7 @@ def main() -> None:
     from corral.api import all_kinds
 
     if not are_stored():
-        keep({kind.qualified(): kind.schema() for kind in all_kinds()})
+        keep([kind.crd() for kind in all_kinds()])
 
 
 if __name__ == "__main__":

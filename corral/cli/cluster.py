@@ -179,6 +179,7 @@ def _operator(
     vms: LocalVms,
 ) -> Addition:
     """The operator as a part of a cluster; ``kafka``: for itself, and for pods."""
+    from corral.api import all_crds
     from corral.cluster.up.cluster import Addition
 
     async def run(folder: DataFolder, ready: Ready) -> None:
@@ -195,7 +196,7 @@ def _operator(
             vms=vms,
         )
 
-    return Addition("operator", "corral:operator", run, _OPERATOR_MODULES)
+    return Addition("operator", "corral:operator", run, _OPERATOR_MODULES, all_crds)
 
 
 def _gateway(host: str, port: int | None, server_port: int, registries: dict[str, str]) -> Addition:

@@ -11,9 +11,12 @@ import base64
 import binascii
 import os
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
+
+import orjson
 
 from corral.kube.config import ClusterConfig, ConfigError, ExecPlugin, Impersonation
 
@@ -164,25 +167,33 @@ def in_cluster_config(
 
 
 def _read(path: str) -> Mapping[str, Any] | None:
-    import yaml  # slow to load, and a pod with a service account needs none
-
-    loader: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
     try:
         text = Path(path).read_bytes()
     except FileNotFoundError:
         return None
     except OSError as e:
         raise ConfigError(f"cannot read kubeconfig {path}: {e.strerror}") from e
-    try:
-        document = yaml.load(text, Loader=loader)
-    except yaml.YAMLError as e:
-        problem = " ".join(str(e).split())
-        raise ConfigError(f"kubeconfig {path} is no valid YAML: {problem}") from e
+    document = _parsed(text, path)
     if document is None:
         return {}
     if not isinstance(document, dict):
         raise ConfigError(f"kubeconfig {path} is not a mapping with clusters, users and contexts")
     return document
+
+
+def _parsed(text: bytes, path: str) -> Any:
+    """A document of JSON or YAML."""
+    if text.startswith(b"{"):
+        with suppress(orjson.JSONDecodeError):  # YAML may begin so too
+            return orjson.loads(text)
+    import yaml  # slow to load, and what is written by us is JSON
+
+    loader: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+    try:
+        return yaml.load(text, Loader=loader)
+    except yaml.YAMLError as e:
+        problem = " ".join(str(e).split())
+        raise ConfigError(f"kubeconfig {path} is no valid YAML: {problem}") from e
 
 
 def _entries(

@@ -1,9 +1,9 @@
 """The operator as a part of ``corral up``: beside an embedded API server, on the same machine.
 
-Its definitions, rights and Service are looked after at every start, so that a folder of an older
-version gets what the newer one needs. That is done as the cluster's administrator; everything else
-is done with the operator's own certificate and rights. The API server reaches it at the loopback;
-pods reach it through its Service, whatever their network is.
+Its rights and Service are looked after at every start, so that a folder of an older version gets
+what the newer one needs. That is done as the cluster's administrator; everything else is done with
+the operator's own certificate and rights. The definitions are the API server's to look after; that
+reaches the operator at the loopback, pods reach it through its Service, whatever their network is.
 """
 
 from __future__ import annotations
@@ -18,15 +18,14 @@ from typing import Any, Final
 
 import orjson
 
-from corral.api import all_kinds
 from corral.controllers.spot.local_vms import end_all
 from corral.controllers.spot.machines_settings import LocalVms, MachineSettings
 from corral.kube.client import KubeClient
 from corral.kube.errors import AlreadyExists, NotFound
 from corral.kube.kubeconfig import load_kubeconfig
-from corral.kube.resources import CUSTOMRESOURCEDEFINITIONS, NAMESPACES
+from corral.kube.resources import NAMESPACES
 from corral.kube.types import Obj
-from corral.operator.install import FIELD_MANAGER, wait_served
+from corral.operator.install import FIELD_MANAGER
 from corral.operator.manifests import local_objects
 from corral.operator.process import OperatorProcess, operator_client
 from corral.operator.settings import NAMESPACE, ProcessSettings
@@ -39,7 +38,6 @@ USER: Final = "corral:operator"
 """Who the operator is to the API server."""
 Where = tuple[str, Mapping[str, str], Mapping[str, str]]
 _LOOPBACK: Final = "127.0.0.1"
-_PATIENCE: Final = 30.0
 _DONE: Final = "corral.dev/set-up"
 """On the namespace: the digest of all objects that were set up."""
 
@@ -74,13 +72,12 @@ def _pairs(urls: Mapping[str, str]) -> tuple[str, ...]:
 
 
 async def set_up(client: KubeClient) -> None:
-    """Have the API server know our kinds, and the operator's rights.
+    """Have the API server know the operator's rights and Service.
 
     The namespace says what was set up last, so that most starts find everything done.
 
     Raises:
         ApiError: something is refused.
-        NotInTime: the kinds are not served.
     """
     namespace, *others = sorted(local_objects(USER), key=lambda obj: obj["kind"] != NAMESPACES.kind)
     digest = sha256(orjson.dumps([namespace, others])).hexdigest()
@@ -88,9 +85,6 @@ async def set_up(client: KubeClient) -> None:
         return
     await _ensure(client, namespace)
     await asyncio.gather(*(_ensure(client, obj) for obj in others))
-    kind = CUSTOMRESOURCEDEFINITIONS.kind
-    definitions = [obj["metadata"]["name"] for obj in others if obj["kind"] == kind]
-    await wait_served(client, definitions, within=_PATIENCE)
     note = {"metadata": {"annotations": {_DONE: digest}}}
     await client.patch(NAMESPACES, NAMESPACE, patch=note, field_manager=FIELD_MANAGER)
 
@@ -98,8 +92,6 @@ async def set_up(client: KubeClient) -> None:
 async def _is_done(client: KubeClient, digest: str) -> bool:
     try:
         namespace = await client.get(NAMESPACES, NAMESPACE)
-        for kind in all_kinds():
-            await client.get(CUSTOMRESOURCEDEFINITIONS, kind.resource().qualified)
     except NotFound:
         return False
     return bool((namespace["metadata"].get("annotations") or {}).get(_DONE) == digest)

@@ -90,10 +90,9 @@ def install_objects(settings: InstallSettings | None = None) -> list[Obj]:
 
 
 def local_objects(user: str) -> list[Obj]:
-    """What an operator beside an embedded API server finds there: all but Pods and webhooks."""
+    """What an operator beside an embedded API server needs: all but kinds, Pods and webhooks."""
     rules = (*cluster_rules(), *rbac.LOCAL_RULES, *rbac.AGENT_RULES)
     return [
-        *all_crds(),
         _namespace(NAMESPACE),
         *rbac.access_objects(
             rules,

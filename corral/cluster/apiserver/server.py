@@ -95,6 +95,8 @@ class Config:
     """Endpoints may have addresses of 127.0.0.0/8: all nodes are on this machine."""
     objects: Sequence[Obj] = ()
     """Further objects to begin with; one that is there already is left alone."""
+    definitions: Sequence[Obj] = ()
+    """Kinds to serve from the start; one that is there already is made as it is here."""
 
 
 class ApiServer:
@@ -135,6 +137,7 @@ class ApiServer:
         await self.nodes.start()
         await self._listen()
         await self._bootstrap()
+        await self.definitions.install(self.config.definitions)
         for controller in self.controllers:
             controller.start()
         self._write_kubeconfig()

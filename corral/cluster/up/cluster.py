@@ -6,10 +6,11 @@ nodes with their pods, last the API server.
 
 from __future__ import annotations
 
+import gc
 import os
 import select
 import signal
-from collections.abc import Callable, Coroutine, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
@@ -27,9 +28,18 @@ if TYPE_CHECKING:
     from corral.cluster.node.images import ImageMap
     from corral.cluster.node.isolation import Mode
     from corral.cluster.node.resources import Gpu
+    from corral.kube.types import Obj
 
 __all__ = ["Addition", "Facts", "NotStopped", "Settings", "down", "up"]
 
+_SHARED: Final = (
+    "corral.kube.kubeconfig",
+    "corral.kube.transport",
+    "corral.cluster.streaming",
+    "cryptography.hazmat.primitives.serialization",
+    "cryptography.x509",
+)
+"""What the API server and the others need: loaded before it is forked, once for all."""
 _LOADED: Final = (
     "corral.kube",
     "corral.runtime.manager",
@@ -61,6 +71,8 @@ class Addition:
     """Serve until SIGTERM."""
     modules: tuple[str, ...] = ()
     """Loaded while the API server starts."""
+    definitions: Callable[[], Sequence[Obj]] = tuple
+    """The kinds that it works on: the API server serves them before the part is started."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -102,13 +114,18 @@ def up(
     """
     folder = settings.folder
     lock = folder.take()
+    gc.disable()  # nothing of what is loaded is garbage
     with Supervisor(say=say, verbose=settings.verbose, keep=(lock,)) as supervisor:
         server = _server(settings)
+        load_aiohttp()
+        _import(_SHARED)
         supervisor.start([server], meanwhile=partial(_load, settings.additions))
         controllers = [*_additions(settings), *_controllers(folder)]
         nodes = _nodes(settings)
         if not supervisor.signals:
             supervisor.start([*controllers, *nodes])
+        gc.freeze()
+        gc.enable()
         if not supervisor.signals:
             ready(folder.kubeconfig, {part.name: part.facts or {} for part in supervisor.parts})
             supervisor.watch()
@@ -117,12 +134,14 @@ def up(
 
 
 def _load(additions: Sequence[Addition]) -> None:
-    load_aiohttp()
-    for name in (*_LOADED, *(module for addition in additions for module in addition.modules)):
-        import_module(name)
+    _import((*_LOADED, *(module for addition in additions for module in addition.modules)))
     from corral.cluster.workloads.manager import CONTROLLERS
 
-    for name in CONTROLLERS.values():
+    _import(CONTROLLERS.values())
+
+
+def _import(modules: Iterable[str]) -> None:
+    for name in modules:
         import_module(name)
 
 
@@ -134,6 +153,7 @@ def _server(settings: Settings) -> Part:
         settings.node_names,
         settings.token_file,
         users={addition.name: addition.user for addition in settings.additions if addition.user},
+        definitions=[addition.definitions for addition in settings.additions],
     )
     run = partial(parts.apiserver, listen)
     return Part("API server", run, settings.folder.log("apiserver"))

@@ -23,6 +23,7 @@ from corral.cluster.up.trust import load_aiohttp
 if TYPE_CHECKING:
     from corral.cluster.node.agent import AgentConfig
     from corral.kube import KubeClient
+    from corral.kube.types import Obj
     from corral.runtime import Manager
 
 __all__ = ["ServerSettings", "apiserver", "node", "scheduler", "workloads"]
@@ -61,6 +62,8 @@ class ServerSettings:
     token_file: Path | None = None
     users: Mapping[str, str] = field(default_factory=dict)
     """Further parts and who they are."""
+    definitions: Sequence[Callable[[], Sequence[Obj]]] = ()
+    """The kinds that they work on."""
 
 
 async def apiserver(settings: ServerSettings, ready: Ready) -> None:
@@ -69,6 +72,7 @@ async def apiserver(settings: ServerSettings, ready: Ready) -> None:
     from corral.cluster.apiserver.server import ApiServer, Config
     from corral.cluster.apiserver.store import StoreError
     from corral.cluster.up.credentials import Credentials
+    from corral.kube.errors import ApiError
 
     stop = Stop()
     folder = settings.folder
@@ -84,6 +88,7 @@ async def apiserver(settings: ServerSettings, ready: Ready) -> None:
         config = replace(
             config,
             objects=initial_objects(),
+            definitions=[obj for definitions in settings.definitions for obj in definitions()],
             loopback_endpoints=True,
             socket=credentials.socket,
             users=credentials.tokens(),
@@ -93,6 +98,8 @@ async def apiserver(settings: ServerSettings, ready: Ready) -> None:
         await server.start()
     except StoreError as err:
         raise Expected(str(err)) from err
+    except ApiError as err:
+        raise Expected(f"an object that the cluster begins with is refused: {err}") from err
     except OSError as err:
         if err.filename:
             raise Expected(f"cannot use {err.filename}: {err.strerror}") from err

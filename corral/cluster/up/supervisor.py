@@ -292,6 +292,7 @@ def _serve(part: Part, tell: int) -> int:
     # what is loaded stays; and most of what comes and goes is not garbage in circles
     gc.freeze()
     gc.set_threshold(20_000, 20, 50)
+    gc.enable()
     try:
         eventloop.run(part.run(say))
     except Expected as err:

@@ -14,8 +14,10 @@ from typing import Any
 
 import yaml
 
+from corral.api import all_crds
 from corral.cluster.workloads.claims import storage_class
 from corral.kube.client import KubeClient
+from corral.operator.install import apply_objects, wait_served
 from corral.operator.local import set_up
 from tests.backends import Backend, Node
 from tests.backends.base import free_port, wait_for
@@ -81,6 +83,9 @@ def install(backend: Backend) -> None:
 
     async def apply() -> None:
         async with KubeClient.from_kubeconfig(str(backend.kubeconfig)) as client:
+            kinds = all_crds()
+            await apply_objects(client, kinds)
+            await wait_served(client, [kind["metadata"]["name"] for kind in kinds], within=30)
             await set_up(client)
 
     asyncio.run(apply())

@@ -55,11 +55,11 @@ def test_they_are_made_again_when_a_source_has_changed(package: Path) -> None:
     assert json.loads(python(package, "-c", SHOWN))[0] is False
     python(package, "-m", "corral.api.stored")
     assert json.loads(python(package, "-c", SHOWN))[0] is True
-    assert len(list((package / "corral/api/__pycache__").glob("schemas-*.json"))) == 1
+    assert len(list((package / "corral/api/__pycache__").glob("definitions-*.json"))) == 1
 
 
 def test_what_cannot_be_read_is_made(package: Path) -> None:
     python(package, "-m", "corral.api.stored")
-    (file,) = (package / "corral/api/__pycache__").glob("schemas-*.json")
+    (file,) = (package / "corral/api/__pycache__").glob("definitions-*.json")
     file.write_bytes(b"{")
     assert json.loads(python(package, "-c", SHOWN))[0] is False

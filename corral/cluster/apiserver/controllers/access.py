@@ -42,12 +42,19 @@ class Access:
                 found = found or kind
         return found
 
+    def completed(self, table: str, obj: Obj) -> Obj:
+        """An object as it is before it is stored: as the server writes it, with its defaults."""
+        kind = self.kind(table)
+        assert kind is not None, table
+        out = kind.normalise(obj)
+        kind.default(out)
+        return out
+
     async def create(self, table: str, namespace: str, obj: Obj) -> None:
         kind = self.kind(table)
         assert kind is not None, table
-        obj = kind.normalise(obj)
-        kind.default(obj)
-        await self.verbs.writer.create(kind, namespace, obj, context=self.context())
+        whole = self.completed(table, obj)
+        await self.verbs.writer.create(kind, namespace, whole, context=self.context())
 
     async def update(
         self,

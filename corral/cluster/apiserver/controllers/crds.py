@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
+from collections.abc import Iterable
+
 from corral.cluster.apiserver.admission.client import WebhookClient
 from corral.cluster.apiserver.controllers.access import Access
 from corral.cluster.apiserver.controllers.queue import KeyedQueue
@@ -35,6 +38,31 @@ class Definitions:
         """Serve what is established already; before the first request."""
         for entry in self._store.scan(TABLE):
             self._serve(entry.decode())
+
+    async def install(self, definitions: Iterable[Obj]) -> None:
+        """Have definitions as they are here, and serve their kinds; before `start`.
+
+        Raises:
+            ApiError: one is wrong, or cannot be changed so.
+        """
+        await asyncio.gather(*map(self._install, definitions))
+        self.load()
+
+    async def _install(self, wanted: Obj) -> None:
+        name = wanted["metadata"]["name"]
+        entry = self._store.get(TABLE, name)
+        if entry is None:
+            await self._access.create(TABLE, "", wanted)
+        else:
+            spec = self._access.completed(TABLE, wanted)["spec"]
+            if entry.decode()["spec"] != spec:
+
+                def change(live: Obj) -> Obj:
+                    live["spec"] = spec
+                    return live
+
+                await self._access.update(TABLE, "", name, change=change)
+        await self._sync(name)
 
     def start(self) -> None:
         for entry in self._store.scan(TABLE):
@@ -118,7 +146,8 @@ class Definitions:
         if wanted != crd.get("status"):
 
             def change(live: Obj) -> Obj:
-                live["status"] = crd_conditions(live, others)
+                same = live["metadata"]["resourceVersion"] == crd["metadata"]["resourceVersion"]
+                live["status"] = wanted if same else crd_conditions(live, others)
                 return live
 
             try:
