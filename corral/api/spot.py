@@ -40,6 +40,8 @@ __all__ = [
     "PREEMPTION_TAINT",
     "REPLICA_LABEL",
     "RESTORED_LABEL",
+    "RISK_CONDITION",
+    "RISK_TAINT",
     "SPOTINSTANCEJOBS",
     "SPOTINSTANCEVMS",
     "VERSION",
@@ -70,6 +72,10 @@ PREEMPTION_TAINT: Final = "training.dcnlab.com/preemption"
 """On nodes that their cloud will take (NoSchedule): the deadline, in seconds since the epoch."""
 PREEMPTION_CONDITION: Final = "SpotPreemption"
 """Of nodes that their cloud will take; the message ends in the deadline."""
+RISK_TAINT: Final = "training.dcnlab.com/preemption-risk"
+"""On nodes that are more likely than others to be taken (PreferNoSchedule)."""
+RISK_CONDITION: Final = "SpotPreemptionRisk"
+"""Of such nodes: what runs there writes a checkpoint at once."""
 RESTORED_LABEL: Final = "restored-from"
 """On a Job that goes on with another's checkpoint: that one."""
 CREDENTIALS_KEY: Final = "credentials.json"

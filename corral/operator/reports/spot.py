@@ -16,11 +16,12 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import Final, TypeVar
 
-from corral.api.spot import PREEMPTION_TAINT
+from corral.api.spot import PREEMPTION_TAINT, RISK_CONDITION
 from corral.api.spot_rules import duration_seconds
 from corral.checkpoints.errors import InvalidManifest
 from corral.checkpoints.findings import Reason
 from corral.checkpoints.manifest import Manifest, decode
+from corral.controllers.podstates import moment
 from corral.controllers.spot.reported import (
     LastCheckpoint,
     Progress,
@@ -57,6 +58,7 @@ from corral.operator.reports.progress import Rate
 from corral.operator.reports.spot_stores import SpotStores
 from corral.operator.reports.spot_views import SpotViews
 from corral.operator.reports.transfers import UploadSettings
+from corral.runtime.conditions import find_condition
 from corral.runtime.keys import uid_of
 from corral.runtime.owners import controller_of, is_controlled_by
 from corral.runtime.recorder import EventRecorder
@@ -316,7 +318,7 @@ def _commands(caller: SpotCaller, node: Obj | None) -> Obj:
     fixed = duration_seconds(job["spec"]["checkpointConfig"].get("checkpointInterval") or "")
     return {
         "checkpointAt": None,
-        "checkpointNow": request_of(caller.pod) or wanted,
+        "checkpointNow": request_of(caller.pod) or wanted or _risk(node, last),
         "deadline": _deadline(node),
         "delete": [],
         "interval": fixed if fixed is not None else status.get("checkpointIntervalSeconds"),
@@ -331,6 +333,17 @@ def _deadline(node: Obj | None) -> float | None:
         if taint.get("key") == PREEMPTION_TAINT and value.isdigit():
             return float(value)
     return None
+
+
+def _risk(node: Obj | None, last: LastCheckpoint | None) -> str | None:
+    """A request for one checkpoint since the machine was said to be likely to be taken."""
+    found = find_condition(((node or {}).get("status") or {}).get("conditions"), RISK_CONDITION)
+    if found is None or found.get("status") != "True":
+        return None
+    told = moment(found.get("lastTransitionTime"))
+    if told is None or (last is not None and last.time >= told):
+        return None
+    return f"risk-{told:.0f}"
 
 
 def _check_fence(caller: SpotCaller, said: int | None) -> None:

@@ -15,6 +15,8 @@ from corral.api.spot import JOB_LABEL, PREEMPTION_TAINT, SPOTINSTANCEJOBS
 from corral.checkpoints.location import open_store
 from corral.checkpoints.manifest import FileEntry, Manifest
 from corral.checkpoints.paths import QUARANTINED
+from corral.clouds import Notice, NoticeKind
+from corral.cluster.node.notices import condition_of
 from corral.controllers.spot import reported
 from corral.controllers.spot.names import copy_name
 from corral.controllers.trainingjob.settings import REPORT_AUDIENCE
@@ -222,6 +224,38 @@ class TestReports:
                 return (await pod.report(step=1))["deadline"] == 1_800_000_000.0
 
             await stage.until(told)
+        finally:
+            await stage.client.delete(NODES, name)
+
+    async def test_a_machine_at_risk_is_asked_for_one_checkpoint(
+        self, stage: SpotStage, http: aiohttp.ClientSession
+    ) -> None:
+        job = await stage.job()
+        name = f"machine-{stage.namespace}"
+        await stage.client.create(NODES, {"metadata": {"name": name}})
+        try:
+            pod = await played(stage, http, job, node=name)
+            assert (await pod.report(step=1))["checkpointNow"] is None
+            notice = Notice(kind=NoticeKind.REBALANCE, vm=name, seen=time.time())
+            patch = {"status": {"conditions": [condition_of(notice)]}}
+            await stage.client.patch(
+                NODES, name, patch=patch, kind="strategic", subresource="status"
+            )
+
+            async def asked() -> str | None:
+                found: str | None = (await pod.report(step=1))["checkpointNow"]
+                return found
+
+            request = await stage.until(asked)
+            assert request == f"risk-{int(notice.seen)}"
+            written = manifest(job, 5)
+            told = {"id": written["id"], "manifest": written, "duration": 1.5, "request": request}
+            await pod.good("checkpoints", told)
+
+            async def content() -> bool:
+                return await asked() is None
+
+            await stage.until(content)
         finally:
             await stage.client.delete(NODES, name)
 

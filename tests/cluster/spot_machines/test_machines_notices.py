@@ -7,13 +7,16 @@ import subprocess
 import sys
 import uuid
 from collections.abc import Iterator
+from contextlib import contextmanager
 from datetime import datetime
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+from threading import Thread
 from typing import Any
 
 import pytest
 
-from corral.api.spot import PREEMPTION_CONDITION, PREEMPTION_TAINT
+from corral.api.spot import PREEMPTION_CONDITION, PREEMPTION_TAINT, RISK_CONDITION, RISK_TAINT
 from corral.clouds import Vm, VmRequest
 from corral.clouds.local import LocalProvider, LocalSettings
 from corral.operator.notices import notice_objects
@@ -69,11 +72,10 @@ def config(cluster: Objects, objects: Objects, tmp_path: Path) -> Iterator[Path]
         cluster.delete(obj["apiVersion"], plural, obj["metadata"]["name"])
 
 
-@pytest.fixture
-def relay(config: Path, vm: Vm, tmp_path: Path) -> Iterator[None]:
-    log = tmp_path / "log"
+@contextmanager
+def relaying(config: Path, node: str, cloud: str, endpoint: str, log: Path) -> Iterator[None]:
     log.write_text("")
-    argv = ["notices", "--node", vm.name, "--cloud", "local", "--endpoint", vm.metadata]
+    argv = ["notices", "--node", node, "--cloud", cloud, "--endpoint", endpoint]
     with log.open("ab") as out:
         process = subprocess.Popen(
             [sys.executable, "-m", "corral.cli.main", *argv, "--kubeconfig", str(config)],
@@ -87,6 +89,62 @@ def relay(config: Path, vm: Vm, tmp_path: Path) -> Iterator[None]:
     finally:
         process.kill()
         process.wait()
+
+
+@pytest.fixture
+def relay(config: Path, vm: Vm, tmp_path: Path) -> Iterator[None]:
+    with relaying(config, vm.name, "local", vm.metadata, tmp_path / "log"):
+        yield
+
+
+class Amazon(BaseHTTPRequestHandler):
+    """What a machine of EC2 is told that is better left."""
+
+    def do_PUT(self) -> None:
+        self._answer(200, b"token")
+
+    def do_GET(self) -> None:
+        told = self.path.endswith("/events/recommendations/rebalance")
+        self._answer(200 if told else 404, b'{"noticeTime": "2026-11-16T02:00:00Z"}')
+
+    def _answer(self, code: int, body: bytes) -> None:
+        self.send_response(code)
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+    def log_message(self, format: str, *args: object) -> None:
+        """Say nothing."""
+
+
+@pytest.fixture
+def metadata() -> Iterator[str]:
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Amazon)
+    thread = Thread(target=server.serve_forever)
+    thread.start()
+    yield f"http://127.0.0.1:{server.server_port}"
+    server.shutdown()
+    thread.join()
+    server.server_close()
+
+
+def test_a_node_that_is_better_left_is_avoided(
+    cluster: Objects, config: Path, vm: Vm, metadata: str, tmp_path: Path
+) -> None:
+    with relaying(config, vm.name, "aws", metadata, tmp_path / "log"):
+
+        def told() -> Obj | None:
+            node = cluster.get("v1", "nodes", vm.name)
+            taints = {taint["key"] for taint in node["spec"].get("taints") or ()}
+            return node if RISK_TAINT in taints else None
+
+        node = eventually(told)
+    effects = {taint["key"]: taint["effect"] for taint in node["spec"]["taints"]}
+    assert effects == {"other": "NoSchedule", RISK_TAINT: "PreferNoSchedule"}
+    conditions = {each["type"]: each for each in node["status"]["conditions"]}
+    found = conditions[RISK_CONDITION]
+    assert (found["status"], found["reason"]) == ("True", "Rebalance")
+    assert PREEMPTION_CONDITION not in conditions
 
 
 @pytest.mark.usefixtures("relay")
