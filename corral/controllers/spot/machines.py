@@ -228,6 +228,8 @@ class MachineReconciler:
     async def _go_on(self, key: str, asked: Asked, entry: Obj) -> float:
         """Begin what the machine needs now; seconds until it should be looked at again."""
         if entries.is_over(entry):
+            if self.marks.of(entry) is not None:  # it became one while it was taken
+                await self.marks.remove(entry["name"])
             return 0.0
         name, state = entry["name"], entry.get("state")
         clouds = self._clouds

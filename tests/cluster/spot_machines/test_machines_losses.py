@@ -8,6 +8,7 @@ import pytest
 
 from corral.api.spot import PREEMPTION_CONDITION, PREEMPTION_TAINT
 from corral.clouds.local import Fault
+from corral.controllers.spot.machines_nodes import marks_of
 from tests.cluster.objects import eventually
 from tests.cluster.spot_machines.machines_stage import Stage
 
@@ -66,6 +67,20 @@ def test_a_refusal_is_an_end_with_a_reason(stage: Stage, error: str) -> None:
     entry = stage.await_entry("m-0-1", state="TERMINATED", reason=error)
     assert entry["endTime"] and entry["message"]
     assert stage.machines() == {}
+
+
+def test_a_node_that_comes_after_the_end_of_its_machine_goes_too(stage: Stage) -> None:
+    """A machine that was taken while it was made may have been a node already, or be one yet."""
+    stage.provider.faults.plan(Fault(operation="create", error="StockOut"))
+    stage.vm()
+    stage.job()
+    stage.start()
+    stage.wish("m-0-1")
+    stage.await_entry("m-0-1", state="TERMINATED", reason="StockOut")
+    marks = marks_of("m-0-1", "local")
+    metadata = {"name": "m-0-1", "labels": marks["labels"]}
+    stage.cluster.create("nodes", {"apiVersion": "v1", "kind": "Node", "metadata": metadata})
+    eventually(lambda: not stage.nodes())
 
 
 def test_lost_answers_and_throttling_make_one_machine(stage: Stage) -> None:
