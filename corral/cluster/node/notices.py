@@ -56,10 +56,12 @@ def condition_of(notice: Notice) -> Obj | None:
 
     Where there is a deadline, it is the last word of the message.
     """
+    from corral.clouds.base import NoticeKind
+
     if notice.deadline is not None:
         kind = PREEMPTION_CONDITION
         message = f"the machine will be taken at {format_time(notice.deadline)}"
-    elif str(notice.kind) == "Rebalance":
+    elif notice.kind is NoticeKind.REBALANCE:
         kind = RISK_CONDITION
         message = "the machine is more likely than others to be taken"
     else:
