@@ -2,18 +2,26 @@
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
+PIP = $(BIN)/python -m pip install --quiet --disable-pip-version-check
 WORKERS ?= 2
 # files in the order of tests/order.py; a case that fails is tried twice more, and reported as RERUN
-PARALLEL = -n $(WORKERS) --dist loadfile --no-loadscope-reorder --reruns 2 -rfEsR
+PARALLEL = -n $(WORKERS) --dist loadscope --no-loadscope-reorder --reruns 2 -rfEsR
 
-.PHONY: install wasm demo test test-real soak lint bench clean
+# LOCKED=1 installs exactly what requirements/dev.lock names, by hash: CI and releases do. Nothing is
+# resolved (--no-deps), so that releases of others change nothing; what is missing ends it (pip check).
+LOCKED ?=
 
+.PHONY: install wasm demo test test-real soak lint bench lock audit sbom clean
+
+# The stubs of corral/v1 are made by the installation, and again when what they are made of changed.
 install: $(VENV)/.installed
+	@$(BIN)/python -m tools.protos
 
-$(VENV)/.installed: pyproject.toml setup.py $(wildcard corral/federated/native/*.[ch])
+$(VENV)/.installed: pyproject.toml setup.py $(wildcard corral/learning/native/*.[ch])
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "corral needs Python >= 3.11 (set PYTHON=…)" >&2; exit 1; }
 	$(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[dev]'
+	$(PIP) $(if $(LOCKED),--no-deps --require-hashes -r requirements/dev.lock,-e '.[dev]')
+	$(if $(LOCKED),$(PIP) --no-deps --no-build-isolation -e . && $(BIN)/python -m pip check)
 	@$(BIN)/python -m compileall -q corral
 	@$(BIN)/python -m corral.api.stored
 	@touch $@
@@ -32,6 +40,7 @@ lint: install
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
+	$(BIN)/python tools/security_table.py --check
 
 test: WORKERS := 3
 test: install wasm
@@ -46,11 +55,12 @@ soak: install
 test-real: install wasm
 	tests/real/build.sh
 	tests/real/kafka.sh
-	CORRAL_BACKEND=real $(BIN)/python -m pytest $(PARALLEL) -m "not soak" tests/cluster
+	CORRAL_BACKEND=real $(BIN)/python -m pytest $(PARALLEL) -m "not soak" tests/cluster tests/security
 
 bench: install
 	tests/real/build.sh
 	$(BIN)/python bench/apiserver.py
+	$(BIN)/python bench/fairness.py
 	$(BIN)/python bench/pods.py
 	$(BIN)/python bench/checkpoint.py
 	$(BIN)/python bench/trainingjob.py
@@ -59,5 +69,26 @@ bench: install
 	$(BIN)/python bench/kafka_rounds.py
 	$(BIN)/python bench/aggregate.py
 
+# Dependencies: locks with hashes for every platform, known vulnerabilities, a bill of materials.
+COMPILE = $(BIN)/uv pip compile --quiet --universal --generate-hashes --no-emit-index-url \
+	--python-version 3.11 --custom-compile-command "make lock"
+PACKAGE = pyproject.toml requirements/build.in
+lock: install
+	$(PIP) -e '.[release]'
+	$(COMPILE) $(PACKAGE) -o requirements/runtime.lock
+	$(COMPILE) $(PACKAGE) --extra dev -o requirements/dev.lock
+	$(COMPILE) requirements/wasm.in -o requirements/wasm.lock
+
+audit: install
+	$(PIP) -e '.[release]'
+	$(BIN)/pip-audit --disable-pip --no-deps -r requirements/runtime.lock
+
+sbom: install
+	$(PIP) -e '.[release]'
+	@mkdir -p dist
+	$(BIN)/cyclonedx-py requirements requirements/runtime.lock --pyproject pyproject.toml \
+		--output-reproducible --of JSON -o dist/corral.cdx.json
+
 clean:
 	rm -rf $(VENV) build dist *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	rm -f corral/v1/*_pb2* corral/v1/*.proto corral/v1/.generated.json

@@ -23,7 +23,7 @@ PAYLOADS: list[bytes] = [(FOLDER / f"{n}.npy").read_bytes() for n in range(len(S
 
 def corral_rules() -> dict[str, Callable[[], Any]]:
     sys.path.insert(0, str(Path(__file__).parent.parent))
-    from corral.federated import Aggregation, Update, codec, strategy
+    from corral.learning import Aggregation, Update, codec, strategy
 
     npy = codec("npy")
     assert npy is not None
@@ -100,7 +100,7 @@ def json_rate(count: int) -> dict[str, float]:
     """Nanoseconds a number: the standard library and NumPy, and our codec."""
     import numpy as np
 
-    from corral.federated import codec
+    from corral.learning import codec
 
     text = json.dumps(np.random.default_rng(1).standard_normal(count).tolist()).encode()
     floats = codec("json-f64")

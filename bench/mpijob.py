@@ -36,7 +36,7 @@ from trainingjob import Plane, Process, make_space, rounded
 
 from corral.api import all_kinds
 from corral.api.kind import Kind
-from corral.api.mpi import MPIJob
+from corral.api.mpi.kinds import MPIJob
 from tests.backends import Backend
 from tests.cluster.mpijob_peer.programs import our_argv, peer_argv, peer_folder
 

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
+from typing import Any, Final
 
+import hypothesis
 import pytest
 
 from tests.backends import Backend, EmbeddedBackend, RealBackend
@@ -13,10 +16,75 @@ from tests.order import rank
 
 TESTS = Path(__file__).parent
 
+# how long an example takes depends on what else the machine does; a failing one can be repeated
+hypothesis.settings.register_profile("corral", deadline=None, print_blob=True)
+hypothesis.settings.load_profile("corral")
 
+for _name in [name for name in os.environ if name.startswith("OPENBLAS_")]:
+    # pods do not get the machine's variables, and what is computed here and there is compared
+    del os.environ[_name]
+
+
+@pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """The longest files first: whoever gets one must not be the last to finish."""
+    """The longest files first: whoever gets a long one must not be the last to finish."""
     items.sort(key=lambda item: rank(item.path.relative_to(TESTS).as_posix()))
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
+    """Have cases that share a cluster run on one worker: a cluster takes time and memory.
+
+    By our own scheduler: xdist's marks of groups are lost on their way, with pytest 9.2.
+    """
+    from xdist.scheduler import LoadScopeScheduling
+
+    class ByGroup(LoadScopeScheduling):
+        def _split_scope(self, nodeid: str) -> str:
+            return _group(TESTS.parent / nodeid.partition("::")[0])
+
+    return ByGroup(config, log)
+
+
+_OF_FOLDERS: Final[list[tuple[pytest.FixtureDef[Any], Any]]] = []
+"""Fixtures of the session that folders have for themselves, as they were set up."""
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_fixture_setup(fixturedef: pytest.FixtureDef[Any], request: Any) -> None:
+    if fixturedef.scope == "session" and fixturedef.baseid not in ("", "tests"):
+        _OF_FOLDERS.append((fixturedef, request))
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_runtest_teardown(item: pytest.Item, nextitem: pytest.Item | None) -> None:
+    """Those fixtures end with the last case of their folder that this worker runs.
+
+    They are clusters, most of them: all of a run together would take the machine's memory.
+    """
+    if nextitem is None or nextitem.path.parent == item.path.parent:
+        return
+    over = [one for one in _OF_FOLDERS if not nextitem.nodeid.startswith(f"{one[0].baseid}/")]
+    for one in reversed(over):
+        _OF_FOLDERS.remove(one)
+        one[0].finish(one[1])
+
+
+@cache
+def _group(path: Path) -> str:
+    """A file, or a folder whose cases have a cluster of the session to themselves."""
+    own = path.parent / "conftest.py"
+    shared = os.environ.get("CORRAL_BACKEND") != "real" and own.is_file()
+    found = path.parent if shared and "scope=own_scope" in own.read_text() else path
+    return found.relative_to(TESTS).as_posix()
+
+
+@pytest.fixture(autouse=True)
+def own_umask() -> Iterator[None]:
+    """Commands that run in this process change its umask, as those of a process of their own."""
+    before = os.umask(0o022)
+    yield
+    os.umask(before)
 
 
 @pytest.fixture(scope="session")

@@ -18,7 +18,7 @@ from corral.cluster.registry.process import serving
 from corral.cluster.registry.settings import StoreSettings
 from corral.cluster.registry.store import Store
 from corral.oci import OWN, Registries, endpoints
-from corral.runtime.listening import Listen, bind
+from corral.runtime.serving.listening import Listen, bind
 
 PATIENCE = 30.0
 

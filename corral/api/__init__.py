@@ -18,9 +18,13 @@ __all__ = ["all_crds", "all_kinds", "kind_of"]
 
 def all_kinds() -> list[type[Kind]]:
     """Every kind of ours."""
-    from corral.api import kafkaml, mpi, propeller, spot, training
+    from corral.api.kafkaml import kinds
+    from corral.api.mpi import kinds as mpi
+    from corral.api.propeller import kinds as propeller
+    from corral.api.spot import kinds as spot
+    from corral.api.training import kinds as training
 
-    return [*training.KINDS, *mpi.KINDS, *spot.KINDS, *propeller.KINDS, *kafkaml.KINDS]
+    return [*training.KINDS, *mpi.KINDS, *spot.KINDS, *propeller.KINDS, *kinds.KINDS]
 
 
 def all_crds() -> list[Obj]:

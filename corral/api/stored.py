@@ -27,8 +27,8 @@ _FOLDER = Path(__file__).parent
 def _place() -> Path:
     """The file for exactly these sources, this pydantic and this Python."""
     digest = hashlib.sha256(f"{sys.version} {_pydantic()}".encode())
-    for source in sorted(_FOLDER.glob("*.py")):
-        digest.update(source.name.encode())
+    for source in sorted(_FOLDER.rglob("*.py")):
+        digest.update(str(source.relative_to(_FOLDER)).encode())
         digest.update(source.read_bytes())
     return _FOLDER / "__pycache__" / f"definitions-{digest.hexdigest()[:32]}.json"
 
@@ -77,6 +77,7 @@ def keep(definitions: list[Obj]) -> None:
     place.parent.mkdir(exist_ok=True)
     made = place.with_suffix(f".{os.getpid()}")
     made.write_bytes(orjson.dumps(definitions))
+    made.chmod(0o644)  # as the sources that they are made of
     made.replace(place)
     for old in place.parent.glob("definitions-*.json"):
         if old != place:

@@ -17,14 +17,20 @@ from corral.checkpoints.location import Location, service_account
 from corral.checkpoints.signing.azure import AzureSigner
 from corral.checkpoints.signing.base import UrlSigner
 from corral.checkpoints.signing.delegated import DelegatedSigner
+from corral.checkpoints.signing.http import Sender
 from corral.checkpoints.signing.v4 import amazon, google
 from corral.checkpoints.signing.xml import IF_ABSENT_GOOGLE, IF_ABSENT_S3, XmlSigner
+from corral.egress.policy import EgressPolicy
 
 _GOOGLE = "https://storage.googleapis.com"
+_ACCOUNT = (
+    "type", "project_id", "private_key_id", "private_key", "client_email", "client_id", "token_uri"
+)  # fmt: skip
+"""Of the key of a service account, what a client needs."""
 
 
 def s3_client(
-    location: Location, credentials: Mapping[str, str], retry: Mapping[str, Any]
+    location: Location, credentials: Mapping[str, str], retry: Mapping[str, Any], proxy: str = ""
 ) -> S3Store:
     config: dict[str, Any] = {"region": _region(location, credentials)}
     if location.endpoint:
@@ -42,31 +48,33 @@ def s3_client(
     return S3Store(
         location.bucket,
         config=config,  # type: ignore[arg-type]  # a TypedDict that is filled step by step
-        client_options=_options(location),  # type: ignore[arg-type]
+        client_options=_options(location, proxy),  # type: ignore[arg-type]
         retry_config=retry,  # type: ignore[arg-type]
         credential_provider=(lambda: given) if access and secret else None,
     )
 
 
 def google_client(
-    location: Location, credentials: Mapping[str, str], retry: Mapping[str, Any]
+    location: Location, credentials: Mapping[str, str], retry: Mapping[str, Any], proxy: str = ""
 ) -> GCSStore:
     config: dict[str, Any] = {}
     if location.endpoint:
         config["base_url"] = location.endpoint
     account = service_account(credentials)
     if account is not None:
-        config["service_account_key"] = json.dumps(account)
+        # The client would also take the address of a server out of it.
+        known = {name: account[name] for name in _ACCOUNT if name in account}
+        config["service_account_key"] = json.dumps(known)
     return GCSStore(
         location.bucket,
         config=config,  # type: ignore[arg-type]
-        client_options=_options(location),  # type: ignore[arg-type]
+        client_options=_options(location, proxy),  # type: ignore[arg-type]
         retry_config=retry,  # type: ignore[arg-type]
     )
 
 
 def azure_client(
-    location: Location, credentials: Mapping[str, str], retry: Mapping[str, Any]
+    location: Location, credentials: Mapping[str, str], retry: Mapping[str, Any], proxy: str = ""
 ) -> AzureStore:
     config: dict[str, Any] = {"account_name": _account(location, credentials)}
     if location.endpoint:
@@ -85,7 +93,7 @@ def azure_client(
     return AzureStore(
         location.bucket,
         config=config,  # type: ignore[arg-type]
-        client_options=_options(location),  # type: ignore[arg-type]
+        client_options=_options(location, proxy),  # type: ignore[arg-type]
         retry_config=retry,  # type: ignore[arg-type]
         credential_provider=(lambda: given) if key else None,
     )
@@ -95,13 +103,17 @@ def signer_for(
     location: Location,
     credentials: Mapping[str, str],
     client: S3Store | GCSStore | AzureStore,
+    egress: EgressPolicy | None = None,
 ) -> UrlSigner:
     """Our own signer where there are keys; else what the client can do."""
     signer = {"s3": _s3_signer, "gs": _google_signer, "az": _azure_signer}[location.scheme]
-    return signer(location, credentials) or DelegatedSigner(client, prefix=location.prefix)
+    sender = Sender(egress=egress)
+    return signer(location, credentials, sender) or DelegatedSigner(client, prefix=location.prefix)
 
 
-def _s3_signer(location: Location, credentials: Mapping[str, str]) -> UrlSigner | None:
+def _s3_signer(
+    location: Location, credentials: Mapping[str, str], sender: Sender
+) -> UrlSigner | None:
     access = credentials.get("AWS_ACCESS_KEY_ID")
     secret = credentials.get("AWS_SECRET_ACCESS_KEY")
     if not access or not secret:
@@ -111,19 +123,27 @@ def _s3_signer(location: Location, credentials: Mapping[str, str]) -> UrlSigner 
     scheme = amazon(access, secret, region=region, token=token)
     endpoint = location.endpoint or f"https://s3.{region}.amazonaws.com"
     base = f"{endpoint.rstrip('/')}/{location.bucket}"
-    return XmlSigner(scheme, base=base, prefix=location.prefix, if_absent=IF_ABSENT_S3)
+    return XmlSigner(
+        scheme, base=base, prefix=location.prefix, if_absent=IF_ABSENT_S3, sender=sender
+    )
 
 
-def _google_signer(location: Location, credentials: Mapping[str, str]) -> UrlSigner | None:
+def _google_signer(
+    location: Location, credentials: Mapping[str, str], sender: Sender
+) -> UrlSigner | None:
     account = service_account(credentials)
     if account is None:
         return None
     scheme = google(account["client_email"], account["private_key"])
     base = f"{(location.endpoint or _GOOGLE).rstrip('/')}/{location.bucket}"
-    return XmlSigner(scheme, base=base, prefix=location.prefix, if_absent=IF_ABSENT_GOOGLE)
+    return XmlSigner(
+        scheme, base=base, prefix=location.prefix, if_absent=IF_ABSENT_GOOGLE, sender=sender
+    )
 
 
-def _azure_signer(location: Location, credentials: Mapping[str, str]) -> UrlSigner | None:
+def _azure_signer(
+    location: Location, credentials: Mapping[str, str], sender: Sender
+) -> UrlSigner | None:
     key = credentials.get("AZURE_STORAGE_ACCOUNT_KEY")
     if not key:
         return None
@@ -134,6 +154,7 @@ def _azure_signer(location: Location, credentials: Mapping[str, str]) -> UrlSign
         container=location.bucket,
         endpoint=location.endpoint or f"https://{account}.blob.core.windows.net",
         prefix=location.prefix,
+        sender=sender,
     )
 
 
@@ -149,9 +170,10 @@ def _account(location: Location, credentials: Mapping[str, str]) -> str:
     return account
 
 
-def _options(location: Location) -> dict[str, Any]:
-    return {
+def _options(location: Location, proxy: str) -> dict[str, Any]:
+    options = {
         "allow_http": location.endpoint.startswith("http:"),
         "connect_timeout": "10s",
         "timeout": "300s",
     }
+    return {**options, "proxy_url": proxy} if proxy else options

@@ -15,7 +15,6 @@ Without any, the store's client looks for the machine's or the pod's own identit
 
 from __future__ import annotations
 
-import json
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -26,6 +25,7 @@ from urllib.parse import parse_qsl, unquote, urlencode, urlsplit
 from corral.checkpoints.errors import InvalidLocation
 from corral.checkpoints.local import LocalStore
 from corral.checkpoints.store import Store
+from corral.egress.reading import load_json
 
 _SCHEMES = {"s3": "s3", "gs": "gs", "gcs": "gs", "az": "az", "azure": "az"}
 _PARAMETERS = {
@@ -154,7 +154,7 @@ def service_account(credentials: Mapping[str, str]) -> dict[str, Any] | None:
     try:
         if text is None and file:
             text = Path(file).read_text()
-        found = json.loads(text) if text else None
+        found = load_json(text) if text else None
     except (OSError, ValueError) as error:
         raise InvalidLocation(f"the service account's key cannot be read: {error}") from error
     is_key = isinstance(found, dict) and "private_key" in found and "client_email" in found

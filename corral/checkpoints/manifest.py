@@ -34,6 +34,12 @@ PRODUCER = "corral/0.1.0"
 MANIFEST_LIMIT = 64 << 20
 """Bytes; a larger manifest is refused before it is parsed."""
 
+_MOST_NAMES = 10_000
+"""Of metrics, and of axes of a mesh."""
+
+_ODD = (LookupError, TypeError, ValueError, AttributeError, OverflowError, InvalidPath)
+"""What members that are no such raise where they are used."""
+
 _SHA256 = re.compile(r"[0-9a-f]{64}")
 
 
@@ -180,7 +186,14 @@ def decode(data: bytes, *, expected_id: str | None = None) -> Manifest:
     document = unseal(data)
     try:
         manifest = _manifest(document)
-    except (KeyError, TypeError, ValueError, InvalidPath) as error:
+    except (
+        LookupError,
+        TypeError,
+        ValueError,
+        AttributeError,
+        OverflowError,
+        InvalidPath,
+    ) as error:
         raise InvalidManifest(f"the manifest is not well formed: {error}") from error
     if expected_id is not None and manifest.id != expected_id:
         raise InvalidManifest(f"the manifest of {manifest.id!r} lies in {expected_id!r}")
@@ -197,6 +210,8 @@ def _manifest(document: Mapping[str, Any]) -> Manifest:
         raise ValueError(f"id {identifier!r} does not fit step {step}")
     sequence = document.get("sequence")
     parent = document.get("parent")
+    if len(document.get("metrics", {})) + len(document.get("mesh", {})) > _MOST_NAMES:
+        raise ValueError(f"it has more than {_MOST_NAMES} metrics")
     return Manifest(
         id=identifier,
         step=step,

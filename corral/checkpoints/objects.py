@@ -8,6 +8,7 @@ that is interrupted never becomes an object; `sweep` gives up what such uploads 
 from __future__ import annotations
 
 import contextlib
+import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import timedelta
 from itertools import chain
@@ -29,13 +30,24 @@ from corral.checkpoints.errors import (
 from corral.checkpoints.location import Location
 from corral.checkpoints.paths import check_relative, join
 from corral.checkpoints.signing.base import UrlSigner
+from corral.checkpoints.signing.http import known_code
 from corral.checkpoints.store import Blob, Chunk, Stat
+from corral.egress.policy import EgressPolicy
 
 if TYPE_CHECKING:
-    from obstore import UpdateVersion
+    from obstore import GetResult, UpdateVersion
 
 PART = 16 << 20
 """Bytes; 10,000 parts of S3 make 156 GiB, and files of a state are far smaller."""
+_CAUSES = {
+    "timed out": "the store did not answer in time",
+    "timeout": "the store did not answer in time",
+    "dns error": "the name of the store is not known",
+    "certificate": "the certificate of the store is not trusted",
+    "tunnel": "the store cannot be reached",
+    "connect": "the store cannot be reached",
+    "range": "the store gave another range than asked for",
+}
 CONCURRENCY = 4
 """Parts in flight for one object."""
 
@@ -50,6 +62,8 @@ class ObjectStore:
         *,
         part_size: int = PART,
         retry_for: float = 120.0,
+        egress: EgressPolicy | None = None,
+        proxy: str = "",
     ) -> None:
         """Opens a bucket; no request is sent yet.
 
@@ -58,6 +72,8 @@ class ObjectStore:
             credentials: as environment variables name them.
             part_size: bytes of a part; at least 5 MiB.
             retry_for: seconds until a transient error is final.
+            egress: which servers this process calls itself; None: any.
+            proxy: through which the client reaches the store.
         """
         make: Any = {"s3": s3_client, "gs": google_client, "az": azure_client}[location.scheme]
         retry = {
@@ -69,10 +85,11 @@ class ObjectStore:
                 "base": 2,
             },
         }
-        self._client: S3Store | GCSStore | AzureStore = make(location, credentials, retry)
+        self._client: S3Store | GCSStore | AzureStore = make(location, credentials, retry, proxy)
         self._location = location
         self._credentials = credentials
         self._part = part_size
+        self._egress = egress
 
     @property
     def url(self) -> str:
@@ -85,7 +102,7 @@ class ObjectStore:
     @property
     def signer(self) -> UrlSigner:
         """Signs URLs with the same credentials."""
-        return signer_for(self._location, self._credentials, self._client)
+        return signer_for(self._location, self._credentials, self._client, self._egress)
 
     def write(self, path: str, chunks: Iterable[Chunk]) -> None:
         source = iter(chunks)
@@ -125,7 +142,7 @@ class ObjectStore:
             meta = answer.meta
             if meta["size"] > limit:
                 raise StoreError(f"{path} is larger than {limit} bytes")
-            data = bytes(answer.bytes())
+            data = _bounded(answer, limit, path)
         return Blob(data, f"{meta['e_tag'] or ''}\n{meta['version'] or ''}")
 
     def read_into(self, path: str, buffer: memoryview, *, start: int = 0) -> int:
@@ -203,11 +220,11 @@ class ObjectStore:
             raise Conflict(f"{where} changed since it was read; read it again") from error
         except (exceptions.PermissionDeniedError, exceptions.UnauthenticatedError) as error:
             raise PermissionDenied(
-                f"{where}: {_first_line(error)}; check the keys in the storage's secret and what"
+                f"{where}: {_reason(error)}; check the keys in the storage's secret and what"
                 " they may do in this bucket"
             ) from error
         except exceptions.BaseError as error:
-            raise StoreUnavailable(f"{where}: {_first_line(error)}") from error
+            raise StoreUnavailable(f"{where}: {_reason(error)}") from error
 
 
 def _first_part(source: Iterator[Chunk], limit: int) -> tuple[list[Chunk], bool]:
@@ -222,5 +239,26 @@ def _first_part(source: Iterator[Chunk], limit: int) -> tuple[list[Chunk], bool]
     return head, True
 
 
-def _first_line(error: Exception) -> str:
-    return str(error).strip().partition("\n")[0][:300]
+def _bounded(answer: GetResult, limit: int, path: str) -> bytes:
+    """The bytes, counted as they come: a length is only what the server says."""
+    pieces, size = [], 0
+    for piece in answer:
+        size += len(piece)
+        if size > limit:
+            raise StoreError(f"{path} is larger than {limit} bytes")
+        pieces.append(bytes(piece))
+    return b"".join(pieces)
+
+
+def _reason(error: Exception) -> str:
+    """Why, in our words: the client quotes whatever the server sent."""
+    text = str(error)
+    status = re.search(r"status code:? (\d{3})|status (\d{3})|status: (\d{3})", text)
+    if status:
+        return (
+            f"the store answers {next(filter(None, status.groups()))} {known_code(text)}".rstrip()
+        )
+    for words, meaning in _CAUSES.items():
+        if words in text.lower():
+            return meaning
+    return "the store gives no proper answer"

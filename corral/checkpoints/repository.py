@@ -9,10 +9,11 @@ from __future__ import annotations
 
 import contextlib
 import json
+import threading
 import time
 import uuid
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 
 from corral.checkpoints import transfer
@@ -25,7 +26,7 @@ from corral.checkpoints.errors import (
     StoreError,
 )
 from corral.checkpoints.findings import Damaged, Finding, Reason
-from corral.checkpoints.manifest import FileEntry, Manifest, decode
+from corral.checkpoints.manifest import MANIFEST_LIMIT, FileEntry, Manifest, decode
 from corral.checkpoints.paths import (
     DELETED,
     LATEST,
@@ -40,6 +41,30 @@ from corral.checkpoints.paths import (
 )
 from corral.checkpoints.store import Store
 from corral.checkpoints.writer import About, CheckpointWriter, Shard
+
+_LARGE = 1 << 20
+_one_large = threading.Lock()
+"""A large manifest takes many times its size while it is read: one at a time."""
+
+
+class Room:
+    """How many bytes of manifests are read; for whoever reads what others have written."""
+
+    def __init__(self, *, each: int = 16 << 20, together: int = 64 << 20) -> None:
+        self.each = each
+        self._together = together
+        self._left = together
+        self._lock = threading.Lock()
+
+    def take(self, size: int) -> None:
+        """Raises StoreError: there is no more."""
+        with self._lock:
+            self._left -= size
+            if self._left < 0:
+                raise StoreError(
+                    f"the manifests of its checkpoints have more than {self._together} bytes: "
+                    "delete some of them"
+                )
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,8 +88,11 @@ class Repository:
         workers: int = transfer.WORKERS,
         clock: Callable[[], float] = time.time,
         nonce: Callable[[], str] = lambda: uuid.uuid4().hex,
+        room: Room | None = None,
     ) -> None:
+        """``room``: for manifests, where others have written them; None: for any."""
         self.store = store
+        self.room = room
         self.workers = workers
         self.clock = clock
         self._prefix = prefix.strip("/")
@@ -216,6 +244,11 @@ class Repository:
             return None
         return hint if step_of(hint) is not None else None
 
+    def _decoded(self, data: bytes, identifier: str) -> Manifest:
+        """Without what only programs of the job need, where it is remembered for others."""
+        found = decode(data, expected_id=identifier)
+        return found if self.room is None else replace(found, position=None, rng=None)
+
     def _inspect(self, identifier: str) -> Manifest | Finding:
         folder = self.folder(identifier)
         _, names = self.store.entries(folder)
@@ -226,8 +259,12 @@ class Repository:
         if identifier in self._known and MANIFEST in names:
             return self._known[identifier]
         try:
-            data = self.store.read(join(folder, MANIFEST)).data
-            self._known[identifier] = decode(data, expected_id=identifier)
+            limit = MANIFEST_LIMIT if self.room is None else self.room.each
+            data = self.store.read(join(folder, MANIFEST), limit=limit).data
+            if self.room is not None:
+                self.room.take(len(data))
+            with _one_large if len(data) > _LARGE else contextlib.nullcontext():
+                self._known[identifier] = self._decoded(data, identifier)
         except NotFound:
             return Finding(identifier, Reason.INCOMPLETE, "it has no manifest")
         except InvalidManifest as error:

@@ -1,4 +1,4 @@
-"""What commands ask about jobs, whatever answers: `corral.jobs.Jobs`, or a gateway."""
+"""What commands ask about jobs, whatever answers: `corral.client.Jobs`, or a gateway."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Protocol
 from corral.kube.types import Obj
 
 if TYPE_CHECKING:
-    from corral.jobs import Change, Explanation, ListQuery, LogQuery, Page, Role, Summary
-    from corral.jobs.kinds import JobKind
+    from corral.client import Change, Explanation, ListQuery, LogQuery, Page, Role, Summary
+    from corral.client.kinds import JobKind
 
 __all__ = ["JobApi", "LogLines"]
 
@@ -29,7 +29,7 @@ class LogLines(Protocol):
 
 
 class JobApi(Protocol):
-    """As `corral.jobs.Jobs`, which has the words; every error is a `JobError`."""
+    """As `corral.client.Jobs`, which has the words; every error is a `JobError`."""
 
     async def get(self, kind: JobKind, namespace: str, name: str) -> Obj: ...
     async def list(self, kind: JobKind, namespace: str | None, query: ListQuery) -> Page: ...

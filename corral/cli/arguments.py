@@ -11,18 +11,44 @@ import typer
 from corral.cli.completion import complete_jobs
 from corral.cli.errors import USAGE, Trouble
 
-__all__ = ["Job", "Selector", "Timeout", "moment", "span"]
+__all__ = [
+    "Container",
+    "Follow",
+    "Job",
+    "Selector",
+    "SinceTime",
+    "Tail",
+    "Timeout",
+    "Timestamps",
+    "moment",
+    "span",
+]
 
 Job = Annotated[
     list[str],
     typer.Argument(
-        metavar="JOB", help="NAME, KIND/NAME or KIND NAME.", autocompletion=complete_jobs
+        metavar="JOB", help="Job, as NAME, KIND/NAME or KIND NAME.", autocompletion=complete_jobs
     ),
 ]
 Selector = Annotated[
-    str, typer.Option("--selector", "-l", help="Labels, such as team=vision,tier!=test.")
+    str, typer.Option("--selector", "-l", help="Label selector, such as team=vision,tier!=test.")
 ]
-Timeout = Annotated[str, typer.Option("--timeout", help="How long at most, such as 90s, 30m, 2h.")]
+Timeout = Annotated[
+    str, typer.Option("--timeout", help="Maximum time to wait, such as 90s, 30m or 2h.")
+]
+Follow = Annotated[
+    bool, typer.Option("--follow", "-f", help="Stream new lines until the job finishes.")
+]
+Container = Annotated[str | None, typer.Option("--container", "-c", help="Container name.")]
+Tail = Annotated[
+    int | None, typer.Option(min=0, help="Number of most recent lines per pod (default: all).")
+]
+SinceTime = Annotated[
+    str, typer.Option(help="Only lines since this time, such as 2026-01-31T12:00:00Z.")
+]
+Timestamps = Annotated[
+    bool, typer.Option("--timestamps", help="Prefix each line with its timestamp.")
+]
 
 _SECONDS: Final = {"": 1, "s": 1, "m": 60, "h": 3600, "d": 86400}
 
@@ -35,7 +61,7 @@ def span(text: str) -> float:
     """
     parts = re.findall(r"(\d+(?:\.\d+)?)([smhd]?)", text)
     if not parts or "".join(number + unit for number, unit in parts) != text:
-        raise Trouble(f"{text!r} is no time span", code=USAGE, hint="write 90s, 30m, 1h30m or 2d")
+        raise Trouble(f"{text!r} is not a duration", code=USAGE, hint="write 90s, 30m, 1h30m or 2d")
     return sum(float(number) * _SECONDS[unit] for number, unit in parts)
 
 
@@ -49,6 +75,6 @@ def moment(text: str) -> datetime:
         read = datetime.fromisoformat(text)
     except ValueError:
         raise Trouble(
-            f"{text!r} is no time", code=USAGE, hint="write it as 2026-01-31T12:00:00Z"
+            f"{text!r} is not a timestamp", code=USAGE, hint="write it as 2026-01-31T12:00:00Z"
         ) from None
     return read if read.tzinfo is not None else read.replace(tzinfo=UTC)

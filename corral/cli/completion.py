@@ -7,6 +7,7 @@ whatever goes wrong, nothing is completed and nothing is said.
 from __future__ import annotations
 
 import os
+import re
 from pathlib import Path
 from typing import Any, Final
 
@@ -15,6 +16,7 @@ import typer
 __all__ = ["complete_jobs", "complete_kinds", "script"]
 
 _PATIENCE: Final = "2"
+_NAME: Final = re.compile(r"[a-z0-9]([-a-z0-9.]*[a-z0-9])?")
 SHELLS: Final = ("bash", "zsh", "fish")
 
 
@@ -34,7 +36,7 @@ def complete_kinds(ctx: typer.Context, args: list[str], incomplete: str) -> list
     if "/" in incomplete:
         kind, _, start = incomplete.partition("/")
         return [f"{kind}/{name}" for name in complete_names(ctx, kind, start)]
-    from corral.jobs.kinds import KINDS
+    from corral.client.kinds import KINDS
 
     words = sorted(kind.plural for kind in KINDS)
     return [word for word in words if word.startswith(incomplete)]
@@ -61,7 +63,8 @@ def complete_names(ctx: typer.Context, kind: str, incomplete: str) -> list[str]:
         names = asyncio.run(_names(ctx, kind))
     except Exception:  # a shell that completes has nowhere to show an error
         return []
-    return sorted(name for name in names if name.startswith(incomplete))
+    # a shell gets names only: what is none could be anything to it
+    return sorted(name for name in names if _NAME.fullmatch(name) and name.startswith(incomplete))
 
 
 def _words(ctx: typer.Context, parameter: str) -> list[str]:
@@ -74,8 +77,8 @@ async def _names(ctx: typer.Context, kind: str) -> set[str]:
 
     from corral.cli.references import job_kinds
     from corral.cli.session import Target, opened
-    from corral.jobs import ListQuery, errors
-    from corral.jobs.kinds import kind_of
+    from corral.client import ListQuery, errors
+    from corral.client.kinds import kind_of
 
     path = ctx.params.get("kubeconfig")
     target = Target(
@@ -92,5 +95,5 @@ async def _names(ctx: typer.Context, kind: str) -> set[str]:
                 page = await session.jobs.list(one, session.namespace, ListQuery())
             except errors.JobError:
                 continue
-            names.update(obj["metadata"]["name"] for obj in page.items)
+            names.update(str(obj["metadata"]["name"]) for obj in page.items)
     return names

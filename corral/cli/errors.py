@@ -43,10 +43,10 @@ _CODES: Final = {
 }  # fmt: skip
 _HINTS: Final = {
     FORBIDDEN: "ask an administrator for a role, or choose another namespace with -n",
-    CONFLICT: "look at it with `corral describe`; another --name does not clash",
-    INVALID: "correct the fields that are named; `kubectl explain` has them all",
+    CONFLICT: "inspect it with `corral describe`, or choose another --name",
+    INVALID: "correct the fields named here; `kubectl explain` lists all fields",
     UNREACHABLE: "try again",
-    TIMEOUT: "give it more --timeout",
+    TIMEOUT: "increase --timeout",
 }
 
 
@@ -86,12 +86,12 @@ def _of_surroundings(err: BaseException) -> Trouble | None:
     if isinstance(err, KubeConnectionError):
         return _of_connection(str(err))
     if isinstance(err, TimeoutError):
-        return Trouble(str(err) or "it took too long", code=TIMEOUT, hint="give it more --timeout")
+        return Trouble(str(err) or "timed out", code=TIMEOUT, hint="increase --timeout")
     if isinstance(err, FileNotFoundError):
         return Trouble(
             f"there is no file {err.filename}",
             code=NOT_FOUND,
-            hint="check the path; it is relative to where you are",
+            hint="check the path; it is relative to the current directory",
         )
     if isinstance(err, OSError) and err.filename:
         return Trouble(f"cannot use {err.filename}: {err.strerror}", hint="check its permissions")
@@ -105,16 +105,16 @@ def _of_connection(text: str, *, hint: str = "") -> Trouble:
     ):
         hint = f"is it running? {_START}"
     elif "expired" in lower:
-        hint = "its certificate has expired: renew the kubeconfig's (`corral up` makes a new one)"
+        hint = "the certificate has expired: renew the kubeconfig (`corral up` writes a new one)"
     elif "certificate" in lower or "ssl" in lower or "tls" in lower:
-        hint = "the kubeconfig is of another cluster, or an old one: choose one with --kubeconfig"
+        hint = "the kubeconfig is outdated or for another cluster: choose one with --kubeconfig"
     elif not hint:
         hint = f"is it running? {_START}"
     return Trouble(text, code=UNREACHABLE, hint=hint)
 
 
 def _of_jobs(err: BaseException) -> Trouble | None:
-    from corral.jobs import errors
+    from corral.client import errors
 
     if not isinstance(err, errors.JobError):
         return None
@@ -145,5 +145,7 @@ def _of_api(err: BaseException) -> Trouble | None:
 def _not_found_hint(text: str) -> str:
     namespace = re.search(r'namespaces "([^"]+)" not found', text)
     if namespace:
-        return f"make it with `kubectl create namespace {namespace[1]}`, or choose another with -n"
-    return "`corral get` lists what there is; -n chooses the namespace"
+        return (
+            f"create it with `kubectl create namespace {namespace[1]}`, or choose another with -n"
+        )
+    return "`corral get` lists the jobs; -n chooses the namespace"

@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 import corral
-from corral.cli import (
+from corral.cli.commands import (
     broker,
     checkpoints,
     cluster,
@@ -20,8 +20,8 @@ from corral.cli import (
     registry,
     spot,
 )
-from corral.cli.output import Format, Output, show_documents
 from corral.cli.program import start
+from corral.cli.views.output import Format, Output, show_documents
 
 app = typer.Typer(
     name="corral",
@@ -71,24 +71,24 @@ Version = Annotated[
 
 @app.callback()
 def root(version: Version = False) -> None:
-    """Options of every command."""
+    """Run and manage distributed training jobs on Kubernetes."""
 
 
 @app.command()
 def demo() -> None:
-    """Start a throw-away cluster, do real work on it, print what happened."""
+    """Start a temporary cluster, run sample jobs on it and print the results."""
     import asyncio
 
     from rich.console import Console
 
-    from corral.cli.demo import demo as run
+    from corral.cli.demo.command import demo as run
 
     sys.exit(asyncio.run(run(Console())))
 
 
 @app.command()
 def crds(output: Output = Format.yaml) -> None:
-    """Print the definitions of our kinds, for kubectl apply."""
+    """Print the CustomResourceDefinitions of Corral, for kubectl apply."""
     from corral.api import all_crds
 
     show_documents(all_crds(), output)

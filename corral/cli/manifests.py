@@ -32,7 +32,7 @@ def read_manifests(names: Sequence[str], *, recursive: bool, stdin: TextIO) -> l
     found = [one for name in names for one in _documents(name, recursive=recursive, stdin=stdin)]
     if not found:
         where = ", ".join(names)
-        raise Trouble(f"there is no object in {where}", code=USAGE, hint="is the file empty?")
+        raise Trouble(f"there are no objects in {where}", code=USAGE, hint="is the file empty?")
     return found
 
 
@@ -55,15 +55,15 @@ def _text(path: Path) -> str:
     try:
         return path.read_text()
     except UnicodeDecodeError as err:
-        raise Trouble(f"{path} is no text file", code=INVALID, hint="give YAML or JSON") from err
+        raise Trouble(f"{path} is not a text file", code=INVALID, hint="give YAML or JSON") from err
 
 
 def _similar(path: Path) -> str:
     beside = [one for one in path.parent.glob("*") if one.suffix in _ENDINGS]
     if not beside or not path.parent.is_dir():
-        return "check the path; it is relative to where you are"
+        return "check the path; it is relative to the current directory"
     names = ", ".join(sorted(str(one) for one in beside)[:3])
-    return f"there is {names}"
+    return f"did you mean {names}?"
 
 
 def _parsed(text: str, source: str) -> Iterator[Document]:
@@ -75,11 +75,11 @@ def _parsed(text: str, source: str) -> Iterator[Document]:
     except yaml.YAMLError as err:
         mark = getattr(err, "problem_mark", None)
         where = f", line {mark.line + 1}" if mark is not None else ""
-        problem = getattr(err, "problem", None) or "it cannot be read"
+        problem = getattr(err, "problem", None) or "cannot parse it"
         raise Trouble(
-            f"{source}{where} is no valid YAML: {problem}",
+            f"{source}{where} is not valid YAML: {problem}",
             code=INVALID,
-            hint="check the indentation and quotes there",
+            hint="check the indentation and the quotes",
         ) from err
     for number, value in enumerate(values, 1):
         where = source if len(values) == 1 else f"{source}, document {number}"
@@ -89,7 +89,7 @@ def _parsed(text: str, source: str) -> Iterator[Document]:
 def _objects(value: Any, where: str) -> Iterator[Document]:
     if not isinstance(value, dict):
         raise Trouble(
-            f"{where} is no object", code=INVALID, hint="begin it with apiVersion, kind, metadata"
+            f"{where} is not an object", code=INVALID, hint="start with apiVersion, kind, metadata"
         )
     if str(value.get("kind", "")).endswith("List") and isinstance(value.get("items"), list):
         for item in value["items"]:
@@ -100,7 +100,7 @@ def _objects(value: Any, where: str) -> Iterator[Document]:
         raise Trouble(
             f"{where} has no {' and no '.join(missing)}",
             code=INVALID,
-            hint="every object begins with apiVersion, kind and metadata",
+            hint="every object needs apiVersion, kind and metadata",
         )
     metadata = value.get("metadata")
     if not isinstance(metadata, dict) or not metadata.get("name"):

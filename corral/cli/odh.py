@@ -8,61 +8,88 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from corral.cli import read, wait, write
-from corral.cli.arguments import Selector, Timeout
+from corral.cli.arguments import (
+    Container,
+    Follow,
+    Selector,
+    SinceTime,
+    Tail,
+    Timeout,
+    Timestamps,
+)
+from corral.cli.commands import read, wait, write
 from corral.cli.completion import complete_jobs, complete_kinds
 from corral.cli.errors import INVALID, USAGE, Trouble
 from corral.cli.jobspec import MPI_NAMES, RunOptions, build, check_name, parse_env
-from corral.cli.output import Format, Output, show_object
 from corral.cli.program import start
 from corral.cli.session import Session, connected
+from corral.cli.views.output import Format, Output, say, show_object
 from corral.kube.types import Obj
 
 if TYPE_CHECKING:
-    from corral.jobs.kinds import JobKind
+    from corral.client.kinds import JobKind
 
 app = typer.Typer(
-    name="odh", help="Distributed training.", no_args_is_help=True, rich_markup_mode=None
+    name="odh",
+    help="Manage distributed training jobs.",
+    no_args_is_help=True,
+    rich_markup_mode=None,
 )
-training = typer.Typer(help="Training jobs.", no_args_is_help=True)
+training = typer.Typer(help="Create, list, inspect and delete training jobs.", no_args_is_help=True)
 app.add_typer(training, name="training")
 
-Kind = Annotated[str, typer.Argument(metavar="KIND", help="mpijob.", autocompletion=complete_kinds)]
-Name = Annotated[str, typer.Argument(metavar="NAME", autocompletion=complete_jobs)]
+Kind = Annotated[
+    str, typer.Argument(metavar="KIND", help="Kind of job: mpijob.", autocompletion=complete_kinds)
+]
+Name = Annotated[
+    str, typer.Argument(metavar="NAME", help="Job name.", autocompletion=complete_jobs)
+]
 
 
 @app.callback()
 def root() -> None:
-    """Distributed training."""
+    """Manage distributed training jobs."""
 
 
 async def create(
     session: Session,
     kind: Kind,
-    name: Annotated[str, typer.Argument(metavar="NAME", help="Of the new job.")],
+    name: Annotated[str, typer.Argument(metavar="NAME", help="Name of the new job.")],
     file: Annotated[
-        str, typer.Option("--filename", "-f", help="Manifest, or - for standard input.")
+        str, typer.Option("--filename", "-f", help="Manifest file, or - for standard input.")
     ] = "",
-    image: Annotated[str, typer.Option(help="Container image of launcher and workers.")] = "",
-    workers: Annotated[int, typer.Option(min=0, help="How many workers.")] = 0,
-    slots: Annotated[int, typer.Option(min=1, help="Processes of each worker.")] = 1,
-    mpi: Annotated[str, typer.Option(help="OpenMPI, MPICH or Intel.")] = "OpenMPI",
-    gpus: Annotated[int, typer.Option(min=0, help="GPUs of each worker.")] = 0,
-    cpu: Annotated[str, typer.Option(help="CPUs of each worker.")] = "",
-    memory: Annotated[str, typer.Option(help="Memory of each worker.")] = "",
-    env: Annotated[list[str] | None, typer.Option(help="NAME=value.")] = None,
-    command: Annotated[str, typer.Option(help="What the launcher runs, in one word.")] = "",
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Have it checked only.")] = False,
+    image: Annotated[
+        str, typer.Option(help="Container image of the launcher and the workers.")
+    ] = "",
+    workers: Annotated[int, typer.Option(min=0, help="Number of workers.")] = 0,
+    slots: Annotated[int, typer.Option(min=1, help="MPI processes per worker.")] = 1,
+    mpi: Annotated[
+        str, typer.Option(help="MPI implementation: OpenMPI, MPICH or Intel.")
+    ] = "OpenMPI",
+    gpus: Annotated[int, typer.Option(min=0, help="GPUs per worker.")] = 0,
+    cpu: Annotated[str, typer.Option(help="CPUs per worker, such as 2 or 500m.")] = "",
+    memory: Annotated[str, typer.Option(help="Memory per worker, such as 4Gi.")] = "",
+    env: Annotated[
+        list[str] | None, typer.Option(help="Environment variable, NAME=value; repeatable.")
+    ] = None,
+    command: Annotated[
+        str, typer.Option(help="Command that the launcher runs, quoted as one argument.")
+    ] = "",
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Validate on the server without saving.")
+    ] = False,
     output: Output = Format.table,
 ) -> None:
     """Create a job from a manifest, or from an image and a command."""
-    from corral.jobs.kinds import kind_of
+    from corral.client.kinds import kind_of
 
     chosen = kind_of(kind)
     if file:
         if image or workers or command:
             raise Trouble(
-                "-f and --image, --workers, --command", code=USAGE, hint="give one or the other"
+                "-f cannot be combined with --image, --workers, --command",
+                code=USAGE,
+                hint="give one or the other",
             )
         obj = _from_file(chosen, name, file)
     else:
@@ -93,7 +120,7 @@ async def create(
     where = obj["metadata"].get("namespace") or session.namespace
     made = await session.jobs.create(chosen, where, obj, dry_run=dry_run)
     if output is Format.table:
-        typer.echo(f"{chosen.singular}/{name} {'checked' if dry_run else 'created'}")
+        say(f"{chosen.singular}/{name} {'checked' if dry_run else 'created'}")
     else:
         show_object(chosen.resource.stamp(made), output)
 
@@ -105,9 +132,9 @@ def _from_file(kind: JobKind, name: str, file: str) -> Obj:
     fitting = [one.obj for one in documents if one.obj["kind"] == kind.kind]
     if len(documents) != 1 or not fitting:
         raise Trouble(
-            f"{file} does not hold one {kind.kind}",
+            f"{file} does not contain exactly one {kind.kind}",
             code=INVALID,
-            hint="`corral apply -f` takes any objects",
+            hint="use `corral apply -f` for other objects",
         )
     obj = fitting[0]
     obj["metadata"] = {**obj["metadata"], "name": name}
@@ -126,7 +153,7 @@ def _implementation(text: str) -> str:
         return MPI_NAMES[text.lower()]
     except KeyError:
         raise Trouble(
-            f"there is no MPI {text!r}", code=USAGE, hint="use OpenMPI, MPICH or Intel"
+            f"unknown MPI implementation {text!r}", code=USAGE, hint="use OpenMPI, MPICH or Intel"
         ) from None
 
 
@@ -134,11 +161,11 @@ async def delete(
     session: Session,
     kind: Kind,
     name: Name,
-    wait: Annotated[bool, typer.Option(help="Wait until it is gone.")] = True,
+    wait: Annotated[bool, typer.Option(help="Wait until the job is deleted.")] = True,
     within: Timeout = "2m",
     output: Output = Format.table,
 ) -> None:
-    """Delete a job with its pods."""
+    """Delete a job and its pods."""
     await write.delete(session, [kind, name], wait=wait, within=within, output=output)
 
 
@@ -146,11 +173,18 @@ async def list_(
     session: Session,
     kind: Kind,
     all_namespaces: Annotated[
-        bool, typer.Option("--all-namespaces", "-A", help="Of all namespaces.")
+        bool, typer.Option("--all-namespaces", "-A", help="List jobs in all namespaces.")
     ] = False,
     labels: Selector = "",
-    phase: Annotated[list[str] | None, typer.Option(help="In this phase only.")] = None,
-    sort: Annotated[str, typer.Option(help="By name, created, phase, …")] = "name",
+    phase: Annotated[
+        list[str] | None, typer.Option(help="Only jobs in this phase; repeatable.")
+    ] = None,
+    sort: Annotated[
+        str,
+        typer.Option(
+            help="Sort by name, created, started, finished or phase; -created: newest first."
+        ),
+    ] = "name",
     output: Output = Format.table,
 ) -> None:
     """List jobs."""
@@ -160,7 +194,7 @@ async def list_(
 
 
 async def describe(session: Session, kind: Kind, name: Name, output: Output = Format.table) -> None:
-    """Everything about a job: phase, duration, workers, conditions, events."""
+    """Show the details of a job: phase, duration, workers, conditions, events."""
     await read.describe(session, [kind, name], output=output)
 
 
@@ -168,18 +202,27 @@ async def logs(
     session: Session,
     kind: Kind,
     name: Name,
-    follow: Annotated[bool, typer.Option("--follow", "-f", help="Go on until it is over.")] = False,
-    launcher: Annotated[bool, typer.Option("--launcher", help="Of the launcher only.")] = False,
-    worker: Annotated[int | None, typer.Option(min=0, help="Of this worker only.")] = None,
-    container: Annotated[str | None, typer.Option("--container", "-c")] = None,
-    tail: Annotated[int | None, typer.Option(min=0, help="The last lines of each.")] = None,
-    since_time: Annotated[str, typer.Option(help="From this time on.")] = "",
-    timestamps: Annotated[bool, typer.Option("--timestamps")] = False,
+    follow: Follow = False,
+    launcher: Annotated[
+        bool, typer.Option("--launcher", help="Only logs of the launcher.")
+    ] = False,
+    worker: Annotated[
+        int | None, typer.Option(min=0, help="Only logs of the worker with this index.")
+    ] = None,
+    container: Container = None,
+    tail: Tail = None,
+    since_time: SinceTime = "",
+    timestamps: Timestamps = False,
+    raw: Annotated[
+        bool, typer.Option("--raw", help="Do not escape control characters on a terminal.")
+    ] = False,
     output: Output = Format.table,
 ) -> None:
-    """Print what a job writes."""
+    """Print the logs of a job: launcher and workers."""
     if launcher and worker is not None:
-        raise Trouble("--launcher and --worker", code=USAGE, hint="give one of them")
+        raise Trouble(
+            "--launcher and --worker cannot be combined", code=USAGE, hint="give one of them"
+        )
     role = "launcher" if launcher else "" if worker is None else f"worker/{worker}"
     await wait.logs(
         session,
@@ -190,6 +233,7 @@ async def logs(
         tail=tail,
         since_time=since_time,
         timestamps=timestamps,
+        raw=raw,
         output=output,
     )
 

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import sys
+import traceback
 from typing import Any, NoReturn
 
 import typer
 
 from corral.cli.errors import INTERRUPTED, USAGE, Trouble
-from corral.cli.output import complain
+from corral.cli.views.output import complain
+from corral.kube.printable import printable_lines
 
 __all__ = ["start"]
 
@@ -22,7 +24,7 @@ def start(app: typer.Typer, name: str) -> NoReturn:
         code = app(prog_name=name, standalone_mode=False)
     except _UsageError as err:
         if type(err).__name__ == "NoArgsIsHelpError":
-            print(err.format_message())
+            print(printable_lines(err.format_message()))
             sys.exit(USAGE)
         complain(Trouble(_text(err), hint=_hint(err, name)))
         sys.exit(USAGE)
@@ -33,6 +35,10 @@ def start(app: typer.Typer, name: str) -> NoReturn:
         sys.exit(end.exit_code)
     except typer.Abort:
         sys.exit(INTERRUPTED)
+    except Exception:
+        # a defect of ours: its words, which the interpreter would print as they are, quote others
+        print(printable_lines(traceback.format_exc()), end="", file=sys.stderr)
+        sys.exit(1)
     sys.exit(code if isinstance(code, int) else 0)
 
 
@@ -43,4 +49,4 @@ def _text(err: Any) -> str:
 def _hint(err: Any, name: str) -> str:
     context = getattr(err, "ctx", None)
     path = context.command_path if context is not None else name
-    return f"`{path} --help` says how it is used"
+    return f"run `{path} --help` for usage"

@@ -12,7 +12,7 @@ from corral.cli.session import Session
 from corral.kube.types import Obj
 
 if TYPE_CHECKING:
-    from corral.jobs.kinds import JobKind
+    from corral.client.kinds import JobKind
 
 __all__ = ["Found", "find", "job_kinds", "missing", "parse"]
 
@@ -33,7 +33,7 @@ class Found:
 
 def job_kinds() -> list[JobKind]:
     """The kinds with pods: what people mean by a job."""
-    from corral.jobs.kinds import KINDS
+    from corral.client.kinds import KINDS
 
     return [kind for kind in KINDS if kind.pod_selector is not None]
 
@@ -45,7 +45,7 @@ def parse(words: Sequence[str]) -> tuple[JobKind | None, str]:
         Trouble: the words do not name one job.
         UnknownKind: there is no such kind.
     """
-    from corral.jobs.kinds import kind_of
+    from corral.client.kinds import kind_of
 
     if len(words) == 1 and "/" not in words[0]:
         return None, words[0]
@@ -65,7 +65,7 @@ async def find(session: Session, words: Sequence[str]) -> Found:
     Raises:
         Trouble: there is none, or several kinds have one of that name.
     """
-    from corral.jobs import errors
+    from corral.client import errors
 
     kind, name = parse(words)
     if kind is not None:
@@ -80,7 +80,7 @@ async def find(session: Session, words: Sequence[str]) -> Found:
         raise await missing(session, unknown or job_kinds(), name)
     if len(found) > 1:
         titles = " or ".join(one.title for one in found)
-        raise Trouble(f"there are {titles}", code=USAGE, hint="name its kind too")
+        raise Trouble(f"{name!r} is ambiguous: {titles}", code=USAGE, hint="give the kind too")
     return found[0]
 
 
@@ -88,7 +88,7 @@ async def _search(session: Session, name: str) -> tuple[list[Found], list[JobKin
     """Jobs of the name, and the kinds that the cluster knows."""
     import asyncio
 
-    from corral.jobs import errors
+    from corral.client import errors
 
     known: list[JobKind] = []
     refused: list[errors.Forbidden] = []
@@ -112,7 +112,9 @@ async def _search(session: Session, name: str) -> tuple[list[Found], list[JobKin
         if refused:
             raise refused[0]
         raise Trouble(
-            "this cluster knows no kind of job", code=NOT_FOUND, hint="run `corral install`"
+            "no job kinds are installed in this cluster",
+            code=NOT_FOUND,
+            hint="run `corral install`",
         )
     return found, known
 
@@ -131,18 +133,18 @@ async def missing(session: Session, kinds: Sequence[JobKind], name: str) -> Trou
                 elsewhere.append(meta["namespace"])
     close = get_close_matches(name, here, n=1, cutoff=0.6)
     if elsewhere:
-        hint = f"namespace {elsewhere[0]} has one: add -n {elsewhere[0]}"
+        hint = f"it exists in namespace {elsewhere[0]}: add -n {elsewhere[0]}"
     elif close:
         hint = f"did you mean {close[0]!r}?"
     else:
-        hint = "`corral get` lists what there is; -n chooses the namespace"
+        hint = "`corral get` lists the jobs; -n chooses the namespace"
     text = f"there is no {what} {name!r} in namespace {session.namespace}"
     return Trouble(text, code=NOT_FOUND, hint=hint)
 
 
 async def _all(session: Session, kind: JobKind) -> list[Obj]:
     """Everywhere, or here where that is not allowed; nothing where that is not either."""
-    from corral.jobs import ListQuery, errors
+    from corral.client import ListQuery, errors
 
     for namespace in (None, session.namespace):
         try:

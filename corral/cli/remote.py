@@ -13,14 +13,14 @@ from urllib.parse import quote
 
 from corral.cli.errors import FORBIDDEN, Trouble
 from corral.cli.session import Session, Target, kubeconfig_of
-from corral.jobs import errors
-from corral.jobs.kinds import JobKind, Role, kind_of_object
-from corral.jobs.podstates import PodState
-from corral.jobs.queries import ListQuery
-from corral.jobs.summary import Diagnosis, RoleCounts, Summary
-from corral.jobs.watching import Change
-from corral.kube.config import ClusterConfig, ConfigError
-from corral.kube.kubeconfig import load_config
+from corral.client import errors
+from corral.client.explain.podstates import PodState
+from corral.client.kinds import JobKind, Role, kind_of_object
+from corral.client.queries import ListQuery
+from corral.client.summary import Diagnosis, RoleCounts, Summary
+from corral.client.watching import Change
+from corral.kube.connection.config import ClusterConfig, ConfigError
+from corral.kube.connection.kubeconfig import load_config
 from corral.kube.types import Obj
 from corral.sdk.gateway import GatewayAccess
 
@@ -64,9 +64,9 @@ def _token(config: ClusterConfig | None) -> str:
     if token:
         return token
     raise Trouble(
-        "a gateway needs a token, and there is none",
+        "the gateway needs a token, but none is set",
         code=FORBIDDEN,
-        hint="set CORRAL_TOKEN to one, such as `kubectl create token NAME` makes",
+        hint="set CORRAL_TOKEN, for example to the output of `kubectl create token NAME`",
     )
 
 
@@ -172,7 +172,7 @@ class GatewayJobs(GatewayAccess):
                 raise
         except TimeoutError as err:
             goal = " or ".join(words) or "over"
-            now = f"it is {kind.phase(last)}" if last else "nothing was seen of it"
+            now = f"it is {kind.phase(last)}" if last else "it was never seen"
             text = f"{kind.kind} {name!r} was not {goal} within {timeout:g} s: {now}"
             raise errors.WaitTimeout(text, obj=last) from err
         if "deleted" in wanted:

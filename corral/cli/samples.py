@@ -78,7 +78,7 @@ def load(
     if len(x) != len(y):
         raise SampleError(f"{source} has {len(x)} samples and {len(y)} labels")
     if not len(x) or len(x) < count:
-        raise SampleError(f"{source} has {len(x)} samples, and {count or 'some'} are to be sent")
+        raise SampleError(f"{source} has {len(x)} samples, but {count or 'some'} are needed")
     if count:
         x = x[:count]
     classes = _CLASSES if source in ("mnist", "digits") else 2
@@ -111,7 +111,7 @@ def _digits(seed: int) -> tuple[Array, Array]:
 
 def _file(path: Path, label_column: str, label_file: Path | None) -> tuple[Array, Array]:
     if not path.is_file():
-        raise SampleError(f"{path} is neither mnist nor digits, nor a file")
+        raise SampleError(f"{path} is not mnist, digits or an existing file")
     try:
         if path.suffix == ".csv":
             return _csv(path, label_column)
@@ -120,7 +120,7 @@ def _file(path: Path, label_column: str, label_file: Path | None) -> tuple[Array
                 return _pair(path, {name: found[name] for name in found.files})
         if path.suffix == ".npy":
             if label_file is None:
-                raise SampleError(f"{path} has samples only: name the labels with --label-file")
+                raise SampleError(f"{path} contains no labels: name their file with --label-file")
             return (
                 np.load(path, allow_pickle=False),
                 np.load(label_file, allow_pickle=False),
@@ -129,7 +129,7 @@ def _file(path: Path, label_column: str, label_file: Path | None) -> tuple[Array
         if isinstance(error, SampleError):
             raise
         raise SampleError(f"{path} cannot be read: {error}") from error
-    raise SampleError(f"{path} is no .csv, .npy or .npz")
+    raise SampleError(f"{path} is not a .csv, .npy or .npz")
 
 
 def _pair(path: Path, arrays: dict[str, Array]) -> tuple[Array, Array]:
@@ -137,7 +137,7 @@ def _pair(path: Path, arrays: dict[str, Array]) -> tuple[Array, Array]:
         if first in arrays and second in arrays:
             return arrays[first], arrays[second]
     names = ", ".join(arrays) or "nothing"
-    raise SampleError(f"{path} has {names}: name the arrays x and y")
+    raise SampleError(f"{path} contains {names}: name the arrays x and y")
 
 
 def _csv(path: Path, label_column: str) -> tuple[Array, Array]:
@@ -158,7 +158,7 @@ def _csv(path: Path, label_column: str) -> tuple[Array, Array]:
         if len(row) != width:
             raise SampleError(f"{path}, line {number}: {len(row)} columns, not {width}")
     if width < 2:
-        raise SampleError(f"{path} has one column: a label and something to learn are needed")
+        raise SampleError(f"{path} has one column: a label and at least one feature are needed")
     said = [row[place] for row in body]
     if all(map(_is_number, said)):
         y = np.array(said, np.float32)
@@ -180,7 +180,7 @@ def _encoded(y: Array, labels: str, least: int) -> Array:
     if labels == "value" or y.ndim > 1:
         return np.ascontiguousarray(y, np.float32)
     if np.any(y < 0) or np.any(y != np.floor(y)):
-        raise SampleError("labels are no classes 0, 1, 2, …: send them with --labels value")
+        raise SampleError("labels are not classes 0, 1, 2, …: send them with --labels value")
     classes = np.asarray(y, np.int64)
     if labels == "index":
         if classes.max() > 255:
@@ -197,7 +197,9 @@ def _reshaped(x: Array, reshape: str) -> Array:
     try:
         return x.reshape(len(x), *(int(word) for word in reshape.split()))
     except ValueError as error:
-        raise SampleError(f"samples of {_shape(x)} have no shape {reshape!r}: {error}") from error
+        raise SampleError(
+            f"samples of shape {_shape(x)} cannot take the shape {reshape!r}: {error}"
+        ) from error
 
 
 # --- shards --------------------------------------------------------------------------------------
@@ -228,9 +230,11 @@ def parts(text: str) -> list[float]:
         else:
             weights = [float(word) for word in text.split(",")]
     except ValueError:
-        raise SampleError(f"{text!r} is no split: write 3, or 0.6,0.3,0.1") from None
+        raise SampleError(f"{text!r} is not a valid split: write 3, or 0.6,0.3,0.1") from None
     if not weights or not all(0 < w < math.inf for w in weights) or len(weights) > 10_000:
-        raise SampleError(f"{text!r} is no split: parts are larger than 0, and at most 10000")
+        raise SampleError(
+            f"{text!r} is not a valid split: use positive weights, at most 10000 of them"
+        )
     return weights
 
 
@@ -242,7 +246,7 @@ def shards(train: int, test: int, weights: Sequence[float]) -> list[Shard]:
         own = [np.arange(bounds[n], bounds[n + 1]) for bounds in cuts]
         if not len(own[0]):
             raise SampleError(
-                f"shard {n} of {len(weights)} has no sample: send more, or split less"
+                f"shard {n} of {len(weights)} has no sample: send more samples, or use fewer shards"
             )
         out.append(Shard(n, np.concatenate(own), len(own[1])))
     return out

@@ -19,13 +19,13 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from corral.cli.errors import FORBIDDEN, INTERRUPTED, UNREACHABLE, USAGE, Trouble, trouble_of
-from corral.cli.output import complain
+from corral.cli.views.output import complain
 from corral.kube.types import Obj
 
 if TYPE_CHECKING:
     from corral.cli.api import JobApi
     from corral.kube import ClusterConfig, KubeClient
-    from corral.sdk.shipping import Shipped
+    from corral.sdk.programs.shipping import Shipped
 
 __all__ = ["Session", "Target", "connected", "opened"]
 
@@ -61,18 +61,18 @@ class Session:
         """
         if self.client is None:
             raise Trouble(
-                f"{what} needs the cluster itself, and a gateway serves jobs only",
+                f"{what} needs the cluster itself, but a gateway serves jobs only",
                 code=USAGE,
-                hint="leave --gateway (and CORRAL_GATEWAY) away and give a --kubeconfig",
+                hint="drop --gateway, unset CORRAL_GATEWAY and give a --kubeconfig",
             )
         return self.client
 
     async def ship(self, name: str, folder: Path) -> Shipped:
         """Bring a folder to the pods of a job that is about to be created."""
-        from corral.sdk import shipping
+        from corral.sdk.programs import shipping
 
         if self.client is None:
-            from corral.sdk.archive import pack
+            from corral.sdk.programs.archive import pack
 
             return shipping.inline(pack(folder))
         return await shipping.ship(self.client, self.namespace, name, folder)
@@ -90,18 +90,27 @@ class Session:
 
 OPTIONS: dict[str, Any] = {
     "namespace": Annotated[
-        str | None, typer.Option("--namespace", "-n", help="Namespace; else that of the context.")
+        str | None,
+        typer.Option(
+            "--namespace", "-n", help="Namespace (default: that of the kubeconfig context)."
+        ),
     ],
     "kubeconfig": Annotated[
         Path | None,
         typer.Option(
-            help="Cluster; else KUBECONFIG, ~/.kube/config, the pod's, ~/.corral/kubeconfig."
+            help="Kubeconfig (default: KUBECONFIG, ~/.kube/config, in-cluster, "
+            "~/.corral/kubeconfig)."
         ),
     ],
-    "context": Annotated[str | None, typer.Option(help="Context of the kubeconfig.")],
+    "context": Annotated[
+        str | None, typer.Option(help="Kubeconfig context (default: the current one).")
+    ],
     "gateway": Annotated[
         str | None,
-        typer.Option(envvar="CORRAL_GATEWAY", help="Gateway to ask instead; its address."),
+        typer.Option(
+            envvar="CORRAL_GATEWAY",
+            help="URL of a Corral gateway to use instead of the API server.",
+        ),
     ],
 }
 
@@ -181,7 +190,7 @@ def check_certificate(config: ClusterConfig) -> None:
     """A server that refuses a certificate only hangs up: look why.
 
     Raises:
-        Trouble: the client's certificate is no longer valid.
+        Trouble: the client's certificate is not valid now.
     """
     from datetime import UTC, datetime
 
@@ -190,12 +199,20 @@ def check_certificate(config: ClusterConfig) -> None:
     pem = config.cert_data or (Path(config.cert_file).read_bytes() if config.cert_file else b"")
     if not pem:
         return
-    end = x509.load_pem_x509_certificate(pem).not_valid_after_utc
-    if end < datetime.now(UTC):
+    cert = x509.load_pem_x509_certificate(pem)
+    begin, end, now = cert.not_valid_before_utc, cert.not_valid_after_utc, datetime.now(UTC)
+    if now < begin:
         raise Trouble(
-            f"the client certificate of the kubeconfig has expired on {end:%Y-%m-%d %H:%M} UTC",
+            f"the client certificate of the kubeconfig is not valid before {begin:%Y-%m-%d %H:%M} "
+            f"UTC, but the clock of this machine says {now:%Y-%m-%d %H:%M} UTC",
             code=FORBIDDEN,
-            hint="renew the kubeconfig; `corral up` writes a new one for a cluster of its own",
+            hint="correct the clock; `corral up` writes a new kubeconfig for its own cluster",
+        )
+    if end < now:
+        raise Trouble(
+            f"the client certificate of the kubeconfig expired on {end:%Y-%m-%d %H:%M} UTC",
+            code=FORBIDDEN,
+            hint="renew the kubeconfig; `corral up` writes a new one for its own cluster",
         )
 
 
@@ -210,7 +227,9 @@ class _Warnings:
         if self._told <= _WARNINGS:
             complain(f"warning: {text}")
         elif self._told == _WARNINGS + 1:
-            complain("warning: there are more; `kubectl apply --dry-run=server` shows them all")
+            complain(
+                "warning: more were omitted; `kubectl apply --dry-run=server` shows all of them"
+            )
 
 
 @asynccontextmanager
@@ -222,7 +241,7 @@ async def opened(target: Target) -> AsyncIterator[Session]:
         async with gateway_session(target) as session:
             yield session
         return
-    from corral.jobs import Jobs
+    from corral.client import Jobs
     from corral.kube import KubeClient
 
     path = kubeconfig_of(target)

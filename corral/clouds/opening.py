@@ -20,6 +20,7 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, Final
 
 from corral.clouds.errors import AccountRefused, BadRequest, Scope
+from corral.egress.policy import EgressPolicy
 
 if TYPE_CHECKING:
     from corral.clouds.base import CloudProvider
@@ -49,21 +50,36 @@ class _Options:
 
 
 def open_provider(
-    cloud: str, options: Mapping[str, Any], credentials: Mapping[str, str]
+    cloud: str,
+    options: Mapping[str, Any],
+    credentials: Mapping[str, str],
+    *,
+    egress: EgressPolicy | None = None,
+    own_identity: bool = True,
 ) -> CloudProvider:
     """The provider of one account.
 
+    Args:
+        cloud: its name.
+        options: how it is opened.
+        credentials: what the Secret holds.
+        egress: what may be called of what credentials name; None: public servers.
+        own_identity: whether the identity of this machine may be used where there are none.
+
     Raises:
         BadRequest: an option is missing or not known, or the cloud is.
-        AccountRefused: the credentials are incomplete.
+        AccountRefused: the credentials are incomplete, or there are none.
         MissingLibrary: the cloud's library is not installed.
     """
     if cloud not in _CLOUDS:
         raise BadRequest(f"no cloud is called {cloud!r}: {', '.join(sorted(_CLOUDS))} or local")
-    return _CLOUDS[cloud](_Options(cloud, options), credentials)
+    if not own_identity and not any(credentials.get(name) for name in _KEYS[cloud]):
+        names = " and ".join(_KEYS[cloud])
+        raise AccountRefused(f"the Secret has no {names} for {cloud}", scope=Scope.CLOUD)
+    return _CLOUDS[cloud](_Options(cloud, options), credentials, egress or EgressPolicy())
 
 
-def _gcp(options: _Options, credentials: Mapping[str, str]) -> CloudProvider:
+def _gcp(options: _Options, credentials: Mapping[str, str], egress: EgressPolicy) -> CloudProvider:
     from corral.clouds.gcp import (
         GcpProvider,
         GcpSettings,
@@ -83,6 +99,7 @@ def _gcp(options: _Options, credentials: Mapping[str, str]) -> CloudProvider:
             external_ip=options.take("externalIP", False),
         ),
         on_demand=options.take("onDemand", {}),
+        egress=egress,
     )
     metadata = options.take("metadata", METADATA)
     options.done()
@@ -90,7 +107,7 @@ def _gcp(options: _Options, credentials: Mapping[str, str]) -> CloudProvider:
     return GcpProvider(settings, ServiceAccount(key) if key else MachineIdentity(metadata))
 
 
-def _aws(options: _Options, credentials: Mapping[str, str]) -> CloudProvider:
+def _aws(options: _Options, credentials: Mapping[str, str], egress: EgressPolicy) -> CloudProvider:
     from corral.clouds.aws import AwsCredentials, AwsProvider, AwsSettings, Place
     from corral.clouds.aws.provider import ADVISOR
 
@@ -108,7 +125,7 @@ def _aws(options: _Options, credentials: Mapping[str, str]) -> CloudProvider:
         on_demand=options.take("onDemand", {}),
     )
     options.done()
-    names = ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY")
+    names = _KEYS["aws"]
     if not _all_or_none("aws", credentials, names):
         return AwsProvider(settings)
     keys = AwsCredentials(
@@ -117,7 +134,9 @@ def _aws(options: _Options, credentials: Mapping[str, str]) -> CloudProvider:
     return AwsProvider(settings, keys)
 
 
-def _azure(options: _Options, credentials: Mapping[str, str]) -> CloudProvider:
+def _azure(
+    options: _Options, credentials: Mapping[str, str], egress: EgressPolicy
+) -> CloudProvider:
     from corral.clouds.azure import (
         AzureProvider,
         AzureSettings,
@@ -139,11 +158,12 @@ def _azure(options: _Options, credentials: Mapping[str, str]) -> CloudProvider:
         ),
         endpoint=options.take("endpoint", ENDPOINT),
         prices_endpoint=options.take("prices", PRICES),
+        egress=egress,
     )
     authority = options.take("authority", AUTHORITY)
     metadata = options.take("metadata", METADATA)
     options.done()
-    names = ("AZURE_TENANT_ID", "AZURE_CLIENT_ID", "AZURE_CLIENT_SECRET")
+    names = _KEYS["azure"]
     if not _all_or_none("azure", credentials, names):
         return AzureProvider(settings, ManagedIdentity(metadata))
     tenant, client, secret = (credentials[name] for name in names)
@@ -161,7 +181,13 @@ def _all_or_none(cloud: str, credentials: Mapping[str, str], names: tuple[str, .
     return not missing
 
 
-_CLOUDS: Final[Mapping[str, Callable[[_Options, Mapping[str, str]], CloudProvider]]] = {
+_KEYS: Final[Mapping[str, tuple[str, ...]]] = {
+    "gcp": ("credentials.json",),
+    "aws": ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"),
+    "azure": ("AZURE_TENANT_ID", "AZURE_CLIENT_ID", "AZURE_CLIENT_SECRET"),
+}
+_Opener = Callable[[_Options, Mapping[str, str], EgressPolicy], "CloudProvider"]
+_CLOUDS: Final[Mapping[str, _Opener]] = {
     "gcp": _gcp,
     "aws": _aws,
     "azure": _azure,

@@ -8,22 +8,30 @@ times with growing pauses, before `Transient` is raised.
 from __future__ import annotations
 
 import asyncio
-import json
 import random
-import ssl
+import re
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
-from functools import cache
-from typing import TYPE_CHECKING, Any, Final, Protocol
+from typing import Any, Final, Protocol
 from urllib.parse import urlsplit
 
-from corral.clouds.errors import AccountRefused, BadRequest, Transient
-
-if TYPE_CHECKING:
-    import aiohttp
+from corral.clouds.calls import MAX_ANSWER, Calls, Reply
+from corral.clouds.errors import AccountRefused, BadRequest, Scope, Transient
+from corral.egress.policy import EgressPolicy, EndpointRefused
+from corral.egress.reading import load_json
 
 __all__ = ["Answer", "Patience", "RestClient", "TokenSource"]
 
+_OAUTH: Final = frozenset(
+    {
+        "access_denied", "invalid_client", "invalid_grant", "invalid_request", "invalid_scope",
+        "server_error", "temporarily_unavailable", "unauthorized_client", "unsupported_grant_type",
+    }
+)  # fmt: skip
+"""What RFC 6749 lets a token service say."""
+_AZURE: Final = re.compile(r"AADSTS\d{4,8}\b")
+_LED: Final = re.compile(r"[?#%\\\s\x00-\x1f]|(?:^|/)\.{1,2}(?:/|$)")
+"""What would lead a path elsewhere: to another project, or another kind of thing."""
 _AGAIN: Final = frozenset({408, 425, 429, 500, 502, 503, 504})
 
 
@@ -47,8 +55,13 @@ class Patience:
 class TokenSource(Protocol):
     """Gives what goes into the Authorization header."""
 
-    async def header(self, session: aiohttp.ClientSession) -> str:
-        """Raises CloudError."""
+    @property
+    def trusted(self) -> tuple[str, ...]:
+        """Addresses that it calls and that no user's Secret named."""
+        ...
+
+    async def header(self, calls: Calls) -> str:
+        """Raises CloudError, OSError."""
         ...
 
     def forget(self) -> None:
@@ -86,7 +99,10 @@ class RestClient:
     pause: Callable[[float], Awaitable[None]] = asyncio.sleep
     hopeful: Callable[[Answer], bool] = lambda answer: answer.status in _AGAIN
     """Whether the same question may get a better answer soon."""
-    _session: aiohttp.ClientSession | None = None
+    egress: EgressPolicy = field(default_factory=EgressPolicy)
+    """What may be called beside the endpoint: a Secret names token services."""
+    _calls: Calls | None = None
+    _closed: bool = False
 
     async def call(
         self,
@@ -100,6 +116,7 @@ class RestClient:
         """One request, repeated while there is hope. ``path`` may be a whole address of this API.
 
         Raises:
+            BadRequest: a name in the path is more than a name, or the address is not of this API.
             Transient: no proper answer after all attempts.
             AccountRefused: there is no token to be had.
         """
@@ -110,6 +127,8 @@ class RestClient:
                 await self.pause(self._pause(attempt, last))
             try:
                 answer = await self._send(method, url, params, body, headers)
+            except EndpointRefused as error:
+                raise AccountRefused(str(error), scope=Scope.CLOUD) from error
             except (OSError, TimeoutError) as error:
                 last = error
                 continue
@@ -122,31 +141,40 @@ class RestClient:
             return last
         raise Transient(
             f"{urlsplit(url).netloc} did not answer {method} {urlsplit(url).path} properly "
-            f"{self.patience.attempts} times: {last!r}"
+            f"{self.patience.attempts} times: {_words(last)}"
         ) from last
 
     async def fetch_text(self, url: str) -> str:
         """What is at an address that needs no token of ours. Raises Transient."""
-        import aiohttp
-
-        timeout = aiohttp.ClientTimeout(total=self.patience.request_s)
+        where = urlsplit(url).netloc
         try:
-            async with (
-                aiohttp.ClientSession(timeout=timeout) as session,
-                session.get(url, ssl=_authorities()) as answer,
-            ):
-                answer.raise_for_status()
-                return await answer.text(errors="replace")
-        except (aiohttp.ClientError, TimeoutError) as error:
-            raise Transient(f"cannot read {urlsplit(url).netloc}: {error!r}") from error
+            reply = await self._opened().ask("GET", url, limit=MAX_ANSWER)
+        except (OSError, TimeoutError) as error:
+            raise Transient(f"cannot read {where}: {_words(error)}") from error
+        if reply.status != 200:
+            raise Transient(f"cannot read {where}: it answers {reply.status}")
+        return reply.body.decode(errors="replace")
 
     async def close(self) -> None:
-        if self._session is not None:
-            await self._session.close()
-            self._session = None
+        self._closed = True
+        if self._calls is not None:
+            await self._calls.close()
+            self._calls = None
+
+    def _opened(self) -> Calls:
+        if self._closed:
+            raise Transient("the account is closed: nothing names it any more")
+        if self._calls is None:
+            # what our own configuration names is called wherever it is
+            policy = self.egress.allowing(self.endpoint, *self.tokens.trusted)
+            self._calls = Calls(policy, self.patience.request_s)
+        return self._calls
 
     def _url(self, path: str) -> str:
         if not path.startswith(("http://", "https://")):
+            if _LED.search(path):
+                # project, zone, resource group: objects say them, and accounts are lent by them
+                raise BadRequest(f"a project, group, zone or name is none: {path[:300]!r}")
             return self.endpoint.rstrip("/") + path
         ours, theirs = urlsplit(self.endpoint), urlsplit(path)
         if (ours.scheme, ours.netloc) != (theirs.scheme, theirs.netloc):
@@ -168,41 +196,37 @@ class RestClient:
         body: Mapping[str, Any] | None,
         headers: Mapping[str, str] | None,
     ) -> Answer:
-        import aiohttp
-
-        if self._session is None:
-            timeout = aiohttp.ClientTimeout(total=self.patience.request_s)
-            connector = aiohttp.TCPConnector(ssl=_authorities())
-            self._session = aiohttp.ClientSession(timeout=timeout, connector=connector)
-        try:
-            authorization = await self.tokens.header(self._session)
-            sent = dict(headers or {})
-            if authorization:
-                sent["Authorization"] = authorization
-            async with self._session.request(
-                method, url, params=params, json=body, headers=sent, allow_redirects=False
-            ) as answer:
-                text = await answer.read()
-                names = {name.lower(): value for name, value in answer.headers.items()}
-                return Answer(answer.status, _json(text), names)
-        except aiohttp.ClientError as error:
-            raise ConnectionError(repr(error)) from error
-
-
-@cache
-def _authorities() -> ssl.SSLContext:
-    """Those of the machine; said, since whoever started us may not have aiohttp know them."""
-    return ssl.create_default_context()
+        calls = self._opened()
+        sent = dict(headers or {})
+        authorization = await self.tokens.header(calls)
+        if authorization:
+            sent["Authorization"] = authorization
+        reply = await calls.ask(
+            method, url, limit=MAX_ANSWER, headers=sent, params=params, json=body
+        )
+        return Answer(reply.status, _json(reply.body), reply.headers)
 
 
 def _json(text: bytes) -> Mapping[str, Any]:
     if not text.strip():
         return {}
     try:
-        value = json.loads(text)
+        value = load_json(text)
     except ValueError:  # a proxy's page
-        return {"text": text[:500].decode(errors="replace")}
+        return {}
     return value if isinstance(value, dict) else {"value": value}
+
+
+def _oauth_code(body: Mapping[str, Any]) -> str:
+    """Codes of OAuth and of Azure's own; nothing else that an answer says."""
+    code = body.get("error")
+    found = [code] if isinstance(code, str) and code in _OAUTH else []
+    found += _AZURE.findall(str(body.get("error_description"))[:1000])[:1]
+    return "".join(f", {each}" for each in found)
+
+
+def _words(error: BaseException | None) -> str:
+    return str(error) or type(error).__name__
 
 
 class StaticToken:
@@ -211,7 +235,11 @@ class StaticToken:
     def __init__(self, token: str) -> None:
         self._token = token
 
-    async def header(self, session: aiohttp.ClientSession) -> str:
+    @property
+    def trusted(self) -> tuple[str, ...]:
+        return ()
+
+    async def header(self, calls: Calls) -> str:
         return f"Bearer {self._token}" if self._token else ""
 
     def forget(self) -> None:
@@ -230,26 +258,36 @@ class Renewed:
     MARGIN = 120.0
     """Seconds before its end at which a token is no longer used."""
 
-    async def header(self, session: aiohttp.ClientSession) -> str:
+    @property
+    def trusted(self) -> tuple[str, ...]:
+        return ()
+
+    async def header(self, calls: Calls) -> str:
         async with self._lock:
             if self.clock() >= self._until:
-                self._token, lasts = await self._fetch(session)
+                self._token, lasts = await self._fetch(calls)
                 self._until = self.clock() + max(lasts - self.MARGIN, lasts / 2)
         return f"Bearer {self._token}"
 
     def forget(self) -> None:
         self._until = 0.0
 
-    async def _fetch(self, session: aiohttp.ClientSession) -> tuple[str, float]:
+    async def _fetch(self, calls: Calls) -> tuple[str, float]:
         raise NotImplementedError
 
     @staticmethod
-    async def _read(answer: aiohttp.ClientResponse, who: str) -> tuple[str, float]:
-        """A token and its seconds from an OAuth answer. Raises AccountRefused, ConnectionError."""
-        body = _json(await answer.read())
-        if answer.status >= 500 or answer.status == 429:
-            raise ConnectionError(f"{who} has no token for us now ({answer.status})")
-        if answer.status >= 400 or "access_token" not in body:
-            reason = body.get("error_description") or body.get("error") or answer.status
-            raise AccountRefused(f"{who} refuses our credentials: {reason}")
-        return str(body["access_token"]), float(body.get("expires_in", 300))
+    def _read(reply: Reply, who: str) -> tuple[str, float]:
+        """A token and its seconds from an OAuth answer. Raises AccountRefused, ConnectionError.
+
+        Whoever answered may be anybody: of a refusal only the status and OAuth's own codes are
+        repeated.
+        """
+        if reply.status >= 500 or reply.status == 429:
+            raise ConnectionError(f"{who} has no token for us now ({reply.status})")
+        body = _json(reply.body)
+        token = body.get("access_token")
+        if reply.status != 200 or not isinstance(token, str) or not token.isascii():
+            why = f"status {reply.status}{_oauth_code(body)}"
+            raise AccountRefused(f"{who} refuses our credentials ({why})")
+        lasts = str(body.get("expires_in", 300))  # some write it as text
+        return token, float(lasts) if lasts.isdecimal() and len(lasts) < 9 else 300.0

@@ -19,7 +19,7 @@ class Held(Exception):
 
 def take(path: Path) -> int:
     """Lock a file, for as long as the returned descriptor is open. Raises Held, OSError."""
-    lock = os.open(path, os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, 0o600)
+    lock = os.open(path, os.O_CREAT | os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
     try:
         fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         os.truncate(lock, 0)

@@ -7,6 +7,7 @@ is written after the answer, so nobody waits for it, and whole: lines do not mix
 
 from __future__ import annotations
 
+import logging
 import os
 import sys
 import time
@@ -19,7 +20,10 @@ from typing import Final, Protocol
 
 import orjson
 
+from corral.client.errors import Unauthorized
 from corral.gateway.auth import Caller
+
+logger = logging.getLogger(__name__)
 
 __all__ = ["Audit", "Entry", "Names", "audit_to"]
 
@@ -92,8 +96,12 @@ class _File(Protocol):
 
 def _through(file: _File) -> Callable[[bytes], object]:
     def write(line: bytes) -> None:
-        file.write(line)
-        file.flush()
+        try:
+            file.write(line)
+            file.flush()
+        except OSError as error:
+            # a full disk: requests go on, and what was not written down is said where it can be
+            logger.error("a line of the audit log is lost: %s", error.strerror)
 
     return write
 
@@ -111,13 +119,29 @@ class Names:
         self._ask, self._clock = ask, clock
         self._known: OrderedDict[str, tuple[float, str]] = OrderedDict()
 
+    def known(self, caller: Caller) -> str | None:
+        """The user name, if it was asked for within the last minute."""
+        known = self._known.get(caller.key)
+        if known is None or self._clock() - known[0] >= _GOOD_FOR:
+            return None
+        self._known.move_to_end(caller.key)
+        return known[1]
+
+    def last(self, caller: Caller) -> str | None:
+        """The user name, however long ago it was asked for; the token may have ended since."""
+        known = self._known.get(caller.key)
+        return known[1] if known is not None else None
+
     async def of(self, caller: Caller) -> str:
         """The user name; raises what ``ask`` raises."""
-        known = self._known.get(caller.key)
-        if known is not None and self._clock() - known[0] < _GOOD_FOR:
-            self._known.move_to_end(caller.key)
-            return known[1]
-        name = await self._ask(caller)
+        known = self.known(caller)
+        if known is not None:
+            return known
+        try:
+            name = await self._ask(caller)
+        except Unauthorized:
+            self._known.pop(caller.key, None)
+            raise
         self._known[caller.key] = (self._clock(), name)
         while len(self._known) > _KEPT:
             self._known.popitem(last=False)

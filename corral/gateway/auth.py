@@ -15,11 +15,12 @@ from functools import cached_property
 from hashlib import sha256
 from typing import Final
 
-__all__ = ["Caller", "Unauthenticated", "caller_of", "redacted"]
+__all__ = ["Caller", "Unauthenticated", "caller_of", "flow_of", "redacted"]
 
 _TOKEN: Final = re.compile(r"[A-Za-z0-9\-._~+/]+=*")
 """What RFC 6750 calls b64token; everything that Kubernetes issues is one."""
 _LONGEST: Final = 16 * 1024
+_ACCOUNTS: Final = "system:serviceaccount:"
 _BEARERS: Final = re.compile(r"(?i)(bearer\s+)[A-Za-z0-9\-._~+/]+=*")
 
 
@@ -35,11 +36,28 @@ class Caller:
     address: str = ""
     """Where the request came from."""
     request_id: str = ""
+    user: str = ""
+    """The name that the API server knows the token by; set when it was asked."""
+
+    @property
+    def flow(self) -> str:
+        """What limits go by; empty where nobody knows yet who calls."""
+        return flow_of(self.user)
 
     @cached_property
     def key(self) -> str:
         """Tells tokens apart; says nothing about them."""
         return sha256(b"corral gateway\0" + self.token.encode()).hexdigest()
+
+
+def flow_of(user: str) -> str:
+    """Who shares limits: a user, or all service accounts of a namespace together.
+
+    Anybody who may create service accounts could else have as many shares as he makes.
+    """
+    if not user.startswith(_ACCOUNTS):
+        return user
+    return _ACCOUNTS + user.removeprefix(_ACCOUNTS).partition(":")[0]
 
 
 def caller_of(authorization: str | None, *, address: str = "", request_id: str = "") -> Caller:

@@ -1,27 +1,29 @@
 """Clients of the API server, one for each token in use: bounded, shared, closed when idle.
 
 A client is held by leases; one that is held is never closed. Beyond the bound the one that was used
-longest ago and that nobody holds makes room; where all are held, the caller is asked to come back.
-No client has any credential but the token it was made for.
+longest ago and that nobody holds makes room. A flow holds a part of all clients, and streams, which
+last, a part of that: where those are held, the caller is asked to come back, while others go on. No
+client has any credential but the token it was made for.
 """
 
 from __future__ import annotations
 
 import asyncio
 import time
-from collections import OrderedDict
+from collections import Counter, OrderedDict
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 
+from corral.client.errors import Unavailable
+from corral.client.jobs import Jobs
 from corral.gateway.auth import Caller
+from corral.gateway.limits import Shares, place_of
 from corral.gateway.remarks import note
-from corral.jobs.client import Jobs
-from corral.jobs.errors import Unavailable
 from corral.kube.client import KubeClient
-from corral.kube.config import ClusterConfig
-from corral.kube.transport import ClientSettings
+from corral.kube.connection.config import ClusterConfig
+from corral.kube.connection.transport import ClientSettings
 
 __all__ = ["ClientPool", "ClusterAccess", "Lease"]
 
@@ -66,6 +68,29 @@ class Lease:
     used: float = 0.0
 
 
+class _Held:
+    """Clients that are held: each counts once for a flow, however often it holds it."""
+
+    def __init__(self, count: int, each: int) -> None:
+        self._shares = Shares(max(1, count), each=max(1, each))
+        self._holds: Counter[tuple[str, str]] = Counter()
+        """By flow and `Caller.key`; never 0."""
+
+    def fits(self, flow: str, key: str) -> bool:
+        return (flow, key) in self._holds or self._shares.fits(flow)
+
+    def take(self, flow: str, key: str) -> None:
+        if (flow, key) not in self._holds:
+            self._shares.take(flow)
+        self._holds[flow, key] += 1
+
+    def give(self, flow: str, key: str) -> None:
+        self._holds[flow, key] -= 1
+        if not self._holds[flow, key]:
+            del self._holds[flow, key]
+            self._shares.give(flow)
+
+
 class ClientPool:
     """Clients by token."""
 
@@ -85,6 +110,9 @@ class ClientPool:
         self._clock, self._now = clock, now
         self._leases: OrderedDict[str, Lease] = OrderedDict()
         """By `Caller.key`, the most recently used last."""
+        self._held = _Held(size, size // 4)
+        self._streaming = _Held(size // 2, size // 8)
+        """Of those that are held, the ones that streams hold: the others are for what ends soon."""
         self._closed = False
         self._sweeper: asyncio.Task[None] | None = None
         """Runs while there are clients; `close` ends it."""
@@ -93,33 +121,43 @@ class ClientPool:
         return len(self._leases)
 
     @asynccontextmanager
-    async def lease(self, caller: Caller) -> AsyncIterator[Lease]:
+    async def lease(self, caller: Caller, *, streams: bool = False) -> AsyncIterator[Lease]:
         """The caller's client, not closed before this is left.
 
+        ``streams`` says that it is held for as long as the caller likes.
+
         Raises:
-            Unavailable: every client is in use, or the gateway is closing.
+            Unavailable: as many clients are in use as may be, or the gateway is closing.
         """
-        lease = await self.taken(caller)
+        if self._closed:
+            raise Unavailable("the gateway is stopping", retry_after=1)
+        flow = caller.flow or place_of(caller.address)
+        kinds = (self._held, self._streaming) if streams else (self._held,)
+        if not all(held.fits(flow, caller.key) for held in kinds):
+            said = "the gateway serves as many callers as it can, of this namespace or user or all"
+            raise Unavailable(said, retry_after=1)
+        # found or made, and held, before anything is awaited: two requests of one token share it
+        lease = self._found(caller)
         lease.holders += 1
+        for held in kinds:
+            held.take(flow, caller.key)
         try:
+            await self._make_room()
             yield lease
         finally:
+            for held in kinds:
+                held.give(flow, caller.key)
             lease.holders -= 1
             lease.used = self._clock()
 
-    async def taken(self, caller: Caller) -> Lease:
-        """The caller's client, without holding it."""
-        if self._closed:
-            raise Unavailable("the gateway is stopping", retry_after=1)
+    def _found(self, caller: Caller) -> Lease:
         found = self._leases.get(caller.key)
         if found is None:
-            # Made and put in before anything is awaited: two requests of one token share it.
             found = self._leases[caller.key] = self._made(caller)
         found.used = self._clock()
         self._leases.move_to_end(caller.key)
         if self._sweeper is None or self._sweeper.done():
             self._sweeper = asyncio.create_task(self._sweep())
-        await self._make_room(keep=found)
         return found
 
     async def _sweep(self) -> None:
@@ -129,19 +167,17 @@ class ClientPool:
             await self.close_idle()
 
     def _made(self, caller: Caller) -> Lease:
-        if len(self._leases) >= self._size and all(x.holders for x in self._leases.values()):
-            raise Unavailable("the gateway serves as many callers as it can", retry_after=1)
         config = self._access.as_token(caller.token)
         client = KubeClient(config, settings=self._client_settings, on_warning=note)
         return Lease(Jobs(client) if self._now is None else Jobs(client, clock=self._now))
 
-    async def _make_room(self, *, keep: Lease) -> None:
+    async def _make_room(self) -> None:
         """Close clients that are idle, and the oldest unheld ones beyond the bound."""
         expired = self._clock() - self._idle
         surplus = len(self._leases) - self._size
         leaving: list[Lease] = []
         for key, lease in list(self._leases.items()):
-            if lease.holders or lease is keep:
+            if lease.holders:
                 continue
             if lease.used < expired or surplus > 0:
                 leaving.append(self._leases.pop(key))

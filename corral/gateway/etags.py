@@ -10,8 +10,8 @@ import re
 from dataclasses import dataclass
 from typing import Final
 
-from corral.jobs.errors import BadRequest, PreconditionFailed
-from corral.jobs.phases import section, text
+from corral.client.errors import BadRequest, PreconditionFailed
+from corral.client.phases import section, text
 from corral.kube.types import Obj
 
 __all__ = ["ETags", "etag_of", "read_etags"]

@@ -14,9 +14,9 @@ from typing import Final
 
 import orjson
 
-from corral.jobs.errors import BadRequest, Invalid
-from corral.jobs.kinds import JobKind
-from corral.jobs.phases import section, text
+from corral.client.errors import BadRequest, Invalid
+from corral.client.kinds import JobKind
+from corral.client.phases import section, text
 from corral.kube.types import Obj
 
 __all__ = ["KEY_ANNOTATION", "REQUEST_ANNOTATION", "Idempotency"]

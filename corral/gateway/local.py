@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from corral.gateway.process import ProcessSettings, run_gateway
-from corral.runtime.listening import (
+from corral.runtime.serving.listening import (
     Listen,
     bind,
     bind_or_any,
@@ -80,7 +80,7 @@ async def run_part(settings: LocalSettings, ready: Callable[[dict[str, Any]], No
 async def _serve(
     settings: LocalSettings, grpc_port: int, *, sock: socket.socket, stop: asyncio.Event
 ) -> None:
-    from corral.kube.kubeconfig import load_kubeconfig
+    from corral.kube.connection.kubeconfig import load_kubeconfig
 
     config = load_kubeconfig([settings.kubeconfig]).resolve()
     if settings.socket is not None and settings.socket.exists():
@@ -92,7 +92,7 @@ async def _serve(
         cert=pki / "apiserver.crt",
         key=pki / "apiserver.key",
         registries=settings.registries,
-        audit_file=settings.folder / "logs" / "audit.log",
+        audit_file=settings.folder / "logs" / "gateway-audit.log",  # audit.log is the API server's
     )
     await run_gateway(config, chosen, sock=sock, stop=stop)
 

@@ -14,14 +14,15 @@ from typing import Final
 from corral import __version__
 from corral.kube.types import Obj
 
-__all__ = ["NAME", "GatewayInstall", "gateway_objects"]
+__all__ = ["LABELS", "NAME", "PORTS", "SELECTOR", "GatewayInstall", "gateway_objects"]
 
 NAME: Final = "corral-gateway"
 SECRET: Final = "corral-gateway-tls"
-_SELECTOR: Final = {"app.kubernetes.io/name": NAME}
-_LABELS: Final = {**_SELECTOR, "app.kubernetes.io/part-of": "corral"}
+SELECTOR: Final = {"app.kubernetes.io/name": NAME}
+LABELS: Final = {**SELECTOR, "app.kubernetes.io/part-of": "corral"}
 _REST: Final = 8443
 _GRPC: Final = 8444
+PORTS: Final = (_REST, _GRPC)
 _CLUSTER: Final = "/etc/corral/cluster"
 _GIVEN: Final = "/etc/corral/tls"
 
@@ -70,7 +71,7 @@ contexts:
 
 
 def _meta(settings: GatewayInstall) -> Obj:
-    return {"name": NAME, "namespace": settings.namespace, "labels": dict(_LABELS)}
+    return {"name": NAME, "namespace": settings.namespace, "labels": dict(LABELS)}
 
 
 def _service(settings: GatewayInstall) -> Obj:
@@ -82,7 +83,7 @@ def _service(settings: GatewayInstall) -> Obj:
         "kind": "Service",
         "metadata": _meta(settings),
         "spec": {
-            "selector": dict(_SELECTOR),
+            "selector": dict(SELECTOR),
             "ports": [port("https", 443), port("grpc", _GRPC)],
         },
     }
@@ -95,12 +96,12 @@ def _deployment(settings: GatewayInstall) -> Obj:
         "metadata": _meta(settings),
         "spec": {
             "replicas": settings.replicas,
-            "selector": {"matchLabels": dict(_SELECTOR)},
+            "selector": {"matchLabels": dict(SELECTOR)},
             "strategy": {
                 "type": "RollingUpdate",
                 "rollingUpdate": {"maxUnavailable": 0, "maxSurge": 1},
             },
-            "template": {"metadata": {"labels": dict(_LABELS)}, "spec": _pod(settings)},
+            "template": {"metadata": {"labels": dict(LABELS)}, "spec": _pod(settings)},
         },
     }
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from corral.client.kinds import JobKind
 from corral.gateway.problems import Refused
-from corral.jobs.kinds import JobKind
 from corral.kube.types import Obj
 
 __all__ = ["placed"]

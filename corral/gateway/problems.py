@@ -11,12 +11,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
+from corral.client.errors import JobError, RestartIncomplete
 from corral.gateway.auth import Unauthenticated, redacted
 from corral.gateway.limits import Busy, RateLimited
-from corral.jobs.errors import JobError, RestartIncomplete
-from corral.kube.config import ConfigError
+from corral.kube.connection.config import ConfigError
+from corral.kube.connection.transport import KubeConnectionError
 from corral.kube.errors import ApiError
-from corral.kube.transport import KubeConnectionError
 from corral.kube.types import Obj
 
 __all__ = ["MEDIA_TYPE", "TITLES", "Problem", "Refused", "problem_of"]

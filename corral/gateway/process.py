@@ -12,17 +12,18 @@ import socket
 from collections.abc import AsyncIterator, Callable
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from corral.gateway.limits import LimitSettings
-from corral.runtime.listening import Listen
+from corral.runtime.serving.listening import Listen
 
 if TYPE_CHECKING:
     from corral.gateway.service import Gateway
     from corral.gateway.shared import Shared
     from corral.gateway.tls import ServerTls
-    from corral.kube.config import ClusterConfig
+    from corral.kube.connection.config import ClusterConfig
 
 __all__ = ["ProcessSettings", "run_gateway", "serve"]
 
@@ -67,6 +68,7 @@ async def run_gateway(
     Raises:
         ConfigError: the certificate or the address of gRPC cannot be used.
     """
+    from corral.files.temporary import sweep
     from corral.gateway.audit import audit_to
     from corral.gateway.clients import ClusterAccess
     from corral.gateway.models import Models
@@ -81,6 +83,7 @@ async def run_gateway(
         stack.callback(audit.close)
         stack.push_async_callback(gateway.close)
         stack.push_async_callback(shared.reach.close)
+        await asyncio.to_thread(sweep)
         tls = await asyncio.to_thread(_tls, settings)
         if tls is not None:
             await stack.enter_async_context(_alongside(tls.run()))
@@ -123,7 +126,7 @@ async def _grpc(
     gateway: Gateway, settings: ProcessSettings, *, shared: Shared, tls: ServerTls | None
 ) -> AsyncIterator[int]:
     from corral.gateway.grpc import GrpcSettings, serve_grpc
-    from corral.kube.config import ConfigError
+    from corral.kube.connection.config import ConfigError
 
     listen = settings.grpc or Listen()
     chosen = GrpcSettings(
@@ -145,7 +148,7 @@ async def _grpc(
 
 def _tls(settings: ProcessSettings) -> ServerTls | None:
     from corral.gateway.tls import CertificateFiles, ServerTls, listening_hosts, own_certificate
-    from corral.kube.config import ConfigError
+    from corral.kube.connection.config import ConfigError
 
     if not settings.tls:
         return None
@@ -154,7 +157,8 @@ def _tls(settings: ProcessSettings) -> ServerTls | None:
     if settings.cert_dir is None:
         raise ConfigError("a certificate needs a place: give --cert and --key, or --cert-dir")
     hosts = listening_hosts(settings.rest.host, settings.hosts)
-    return ServerTls(own_certificate(settings.cert_dir, hosts))
+    renew = partial(own_certificate, settings.cert_dir, hosts)
+    return ServerTls(renew(), renew=renew)
 
 
 @asynccontextmanager

@@ -12,8 +12,8 @@ from typing import Final
 
 from corral.gateway.clients import ClusterAccess
 from corral.kube.client import KubeClient
+from corral.kube.connection.transport import ClientSettings
 from corral.kube.errors import ApiError
-from corral.kube.transport import ClientSettings
 
 __all__ = ["Reach"]
 

@@ -5,7 +5,7 @@ state, and answers what the API server says to that caller. What both views shar
 that can be repeated, changes that only happen to the version the caller has seen, and streams that
 hold their client for as long as they last.
 
-Errors are those of `corral.jobs.errors`.
+Errors are those of `corral.client.errors`.
 """
 
 from __future__ import annotations
@@ -16,26 +16,26 @@ from contextlib import aclosing, asynccontextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
+from corral.client.errors import AlreadyExists, Changed, NotFound, PreconditionFailed
+from corral.client.jobs import AnyKind, Jobs, Objs
+from corral.client.kinds import JobKind, kind_of
+from corral.client.phases import section, text
+from corral.client.queries import ListQuery, Page
+from corral.client.translate import Asked, telling
+from corral.client.watching import Change
 from corral.gateway.auth import Caller
 from corral.gateway.clients import ClientPool, ClusterAccess, Lease
 from corral.gateway.etags import ETags, etag_of
 from corral.gateway.idempotency import Idempotency
 from corral.gateway.models import Models
-from corral.jobs.client import AnyKind, Jobs, Objs
-from corral.jobs.errors import AlreadyExists, Changed, NotFound, PreconditionFailed
-from corral.jobs.kinds import JobKind, kind_of
-from corral.jobs.phases import section, text
-from corral.jobs.queries import ListQuery, Page
-from corral.jobs.translate import Asked, telling
-from corral.jobs.watching import Change
 from corral.kube.client import Propagation
-from corral.kube.resources import SELFSUBJECTREVIEWS
+from corral.kube.resources import SELFSUBJECTACCESSREVIEWS, SELFSUBJECTREVIEWS
 from corral.kube.types import Obj
 
 if TYPE_CHECKING:
-    from corral.jobs.explain import Explanation
-    from corral.jobs.logs import LogChunk, LogQuery
-    from corral.jobs.summary import Summary
+    from corral.client.explain.explanation import Explanation
+    from corral.client.logs.streaming import LogChunk, LogQuery
+    from corral.client.summary import Summary
 
 __all__ = ["ClusterAccess", "Created", "Gateway", "GatewaySettings"]
 
@@ -90,14 +90,10 @@ class Gateway:
 
     # --- callers -------------------------------------------------------------------------------
 
-    async def as_caller(self, caller: Caller) -> Jobs:
-        """What the caller may ask, for one ordinary request at once; streams hold `lease`."""
-        return (await self._pool.taken(caller)).jobs
-
     @asynccontextmanager
-    async def lease(self, caller: Caller) -> AsyncIterator[Jobs]:
+    async def lease(self, caller: Caller, *, streams: bool = False) -> AsyncIterator[Jobs]:
         """What the caller may ask, with a client that is not closed before this is left."""
-        async with self._pool.lease(caller) as lease:
+        async with self._pool.lease(caller, streams=streams) as lease:
             yield lease.jobs
 
     async def who(self, caller: Caller) -> str:
@@ -113,6 +109,33 @@ class Gateway:
             user = section(section(said, "status"), "userInfo")
             lease.user = text(user.get("username"))
         return lease.user
+
+    async def may(
+        self,
+        caller: Caller,
+        kind: AnyKind,
+        *,
+        verb: str,
+        namespace: str,
+        name: str,
+        subresource: str = "",
+    ) -> bool:
+        """Whether the API server lets the caller do something, as it says itself."""
+        resource = _kind(kind).resource
+        attributes: Obj = {
+            "group": resource.group,
+            "version": resource.version,
+            "resource": resource.plural,
+            "subresource": subresource,
+            "verb": verb,
+            "namespace": namespace,
+            "name": name,
+        }
+        review: Obj = {"metadata": {}, "spec": {"resourceAttributes": attributes}}
+        async with self.lease(caller) as jobs:
+            with telling(Asked("create", SELFSUBJECTACCESSREVIEWS)):
+                said = await jobs.client.create(SELFSUBJECTACCESSREVIEWS, review)
+        return section(said, "status").get("allowed") is True
 
     # --- reading -------------------------------------------------------------------------------
 
@@ -285,7 +308,7 @@ class Gateway:
         query: ListQuery | None = None,
     ) -> AsyncGenerator[Change, None]:
         """What is there, then every change; close it when it is left early."""
-        async with self.lease(caller) as jobs:
+        async with self.lease(caller, streams=True) as jobs:
             events = jobs.watch(kind, namespace, name, since=since, query=query)
             async with aclosing(events):
                 async for change in events:
@@ -301,7 +324,7 @@ class Gateway:
         query: LogQuery | None = None,
     ) -> AsyncGenerator[LogChunk, None]:
         """What the pods of a job write; close it when it is left early."""
-        async with self.lease(caller) as jobs:
+        async with self.lease(caller, streams=True) as jobs:
             chunks = jobs.logs(kind, namespace, name, query)
             async with aclosing(chunks):
                 async for chunk in chunks:

@@ -13,12 +13,13 @@ import os
 import ssl
 import tempfile
 from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Final
 
-from corral.kube.config import ConfigError
+from corral.kube.connection.config import ConfigError
 
 __all__ = ["CertificateFiles", "ServerTls", "own_certificate"]
 
@@ -41,9 +42,14 @@ class CertificateFiles:
 class ServerTls:
     """The TLS context of a server, kept up with its files."""
 
-    def __init__(self, files: CertificateFiles) -> None:
-        """Raises ConfigError where the files cannot be used."""
-        self.files = files
+    def __init__(
+        self, files: CertificateFiles, *, renew: Callable[[], object] = lambda: None
+    ) -> None:
+        """``renew`` makes the files anew where that is due: those of our own.
+
+        Raises ConfigError where the files cannot be used.
+        """
+        self.files, self._renew = files, renew
         self.context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
         self.context.minimum_version = ssl.TLSVersion.TLSv1_2
         self.context.set_alpn_protocols(["http/1.1"])
@@ -70,8 +76,9 @@ class ServerTls:
         while True:
             await asyncio.sleep(_CHECK_EVERY)
             try:
+                await asyncio.to_thread(self._renew)
                 await asyncio.to_thread(self.refresh)
-            except ConfigError as error:
+            except (ConfigError, OSError) as error:
                 logger.warning("%s: going on with the certificate of before", error)
 
 
@@ -88,14 +95,23 @@ def own_certificate(
     state = folder / "certificates.json"
     current = CertificateSet.from_data(_read(state))
     found = advance(current, hosts, now())
-    if found is not current or not (folder / "tls.key").exists():
+    if found is not current:
         import orjson
 
         _write(state, orjson.dumps(found.as_data()))
-        _write(folder / "tls.crt", found.serving.cert)
-        _write(folder / "tls.key", found.serving.key)
-        _write(folder / "ca.crt", found.bundle, mode=0o644)
+    # each by itself: a full disk, or a kill, may have left some of them as they were before
+    _keep(folder / "tls.key", found.serving.key)
+    _keep(folder / "tls.crt", found.serving.cert)
+    _keep(folder / "ca.crt", found.bundle, mode=0o644)
     return CertificateFiles(folder / "tls.crt", folder / "tls.key")
+
+
+def _keep(path: Path, content: bytes, *, mode: int = 0o600) -> None:
+    """Write a file unless it says that already."""
+    with suppress(OSError):  # one that is missing, or cannot be read, is written anew
+        if path.read_bytes() == content:
+            return
+    _write(path, content, mode=mode)
 
 
 def _read(path: Path) -> dict[str, str]:
@@ -110,10 +126,14 @@ def _read(path: Path) -> dict[str, str]:
 
 def _write(path: Path, content: bytes, *, mode: int = 0o600) -> None:
     fd, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
-    with os.fdopen(fd, "wb") as file:
-        os.fchmod(fd, mode)
-        file.write(content)
-    os.replace(name, path)
+    try:
+        with os.fdopen(fd, "wb") as file:
+            os.fchmod(fd, mode)
+            file.write(content)
+        os.replace(name, path)
+    except OSError:
+        Path(name).unlink(missing_ok=True)
+        raise
 
 
 def listening_hosts(host: str, extra: Sequence[str] = ()) -> list[str]:

@@ -23,14 +23,14 @@ import os
 import threading
 from typing import TYPE_CHECKING, Any
 
-from . import environment
 from .errors import CheckpointError, CorralError, Fenced, RestoreError
-from .replica import Replica
-from .restore import Restored
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
     from pathlib import Path
+
+    from .replica import Replica
+    from .restoring import Restored
 
 __all__ = [
     "CheckpointError",
@@ -109,9 +109,21 @@ def _current() -> Replica:
     if _replica is None:
         with _lock:
             if _replica is None:
+                # only now: whoever needs another part of the package does not wait for these
+                from . import environment
+                from .replica import Replica
+
                 _replica = Replica(environment.read())
                 atexit.register(flush)
     return _replica
+
+
+def __getattr__(name: str) -> Any:
+    if name == "Restored":
+        from .restoring import Restored
+
+        return Restored
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 
 def _forget() -> None:

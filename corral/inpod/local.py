@@ -103,7 +103,7 @@ class LocalTarget:
         )
         manifest = self._manifest(saved, identifier, entries)
         folder = self._volume.folder(identifier)
-        os.makedirs(folder, exist_ok=True)
+        os.makedirs(folder, mode=0o750, exist_ok=True)
         os.rename(saved.folder.path, os.path.join(folder, below))
         disk.sync_folder(folder)
         disk.sync_folder(self._volume.root)

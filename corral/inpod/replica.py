@@ -19,7 +19,7 @@ from .plans import Plans
 from .publishing import Publisher
 from .remote import Downloads, RemoteTarget
 from .reporting import PACE, Commands, Reporter
-from .restore import Restorer
+from .restoring import Restorer
 from .signals import Termination
 from .staging import Staging
 from .volume import Volume
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from .environment import Environment
-    from .restore import Restored
+    from .restoring import Restored
 
 log = logging.getLogger("corral.inpod")
 

@@ -34,7 +34,7 @@ class Folder:
 
     def make(self) -> None:
         os.makedirs(self.path.parent, exist_ok=True)
-        self.path.mkdir()
+        self.path.mkdir(mode=0o750)  # for the pod's user and group, as the files of a checkpoint
         self._descriptor = _locked(str(self.path))
 
     def release(self) -> None:

@@ -13,16 +13,21 @@ from corral.kube.lazy import lazily
 
 if TYPE_CHECKING:
     from corral.kube.client import KubeClient
-    from corral.kube.config import ClusterConfig, ConfigError, ExecPlugin, Impersonation
+    from corral.kube.connection.config import ClusterConfig, ConfigError, ExecPlugin, Impersonation
+    from corral.kube.connection.kubeconfig import in_cluster_config, load_config, load_kubeconfig
+    from corral.kube.connection.transport import (
+        ClientSettings,
+        IdleTimeout,
+        KubeConnectionError,
+        Transport,
+    )
     from corral.kube.discovery import ApiResource, Discovery, UnknownKind
     from corral.kube.errors import ApiError, error_from_status
-    from corral.kube.kubeconfig import in_cluster_config, load_config, load_kubeconfig
     from corral.kube.listing import ListRequest
-    from corral.kube.logs import LogRequest
-    from corral.kube.portforward import PodConnection, PortForward
+    from corral.kube.podstreams.logs import LogRequest
+    from corral.kube.podstreams.portforward import PodConnection, PortForward
+    from corral.kube.podstreams.streams import ExecResult, Output, RemoteProcess, StreamRequest
     from corral.kube.resources import Resource, resource
-    from corral.kube.streams import ExecResult, Output, RemoteProcess, StreamRequest
-    from corral.kube.transport import ClientSettings, IdleTimeout, KubeConnectionError, Transport
     from corral.kube.types import Obj
     from corral.kube.watch import (
         ResumingWatch,
@@ -34,16 +39,16 @@ if TYPE_CHECKING:
 
 _HOMES = {
     "client": "KubeClient",
-    "config": "ClusterConfig ConfigError ExecPlugin Impersonation",
+    "connection.config": "ClusterConfig ConfigError ExecPlugin Impersonation",
     "discovery": "ApiResource Discovery UnknownKind",
     "errors": "ApiError error_from_status",
-    "kubeconfig": "in_cluster_config load_config load_kubeconfig",
+    "connection.kubeconfig": "in_cluster_config load_config load_kubeconfig",
     "listing": "ListRequest",
-    "logs": "LogRequest",
-    "portforward": "PodConnection PortForward",
+    "podstreams.logs": "LogRequest",
+    "podstreams.portforward": "PodConnection PortForward",
     "resources": "Resource resource",
-    "streams": "ExecResult Output RemoteProcess StreamRequest",
-    "transport": "ClientSettings IdleTimeout KubeConnectionError Transport",
+    "podstreams.streams": "ExecResult Output RemoteProcess StreamRequest",
+    "connection.transport": "ClientSettings IdleTimeout KubeConnectionError Transport",
     "types": "Obj",
     "watch": "ResumingWatch WatchEvent WatchRequest is_initial_events_end watch_events",
 }

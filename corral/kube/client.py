@@ -15,13 +15,13 @@ from typing import Any, Literal, Self
 
 import orjson
 
-from corral.kube.config import ClusterConfig
+from corral.kube.connection.config import ClusterConfig
+from corral.kube.connection.kubeconfig import load_config
+from corral.kube.connection.transport import ClientSettings, KubeConnectionError, Query, Transport
 from corral.kube.discovery import Discovery, UnknownKind, fetch_discovery
-from corral.kube.kubeconfig import load_config
 from corral.kube.listing import ListRequest, iterate, list_all
-from corral.kube.pods import PodMethods
+from corral.kube.podstreams.operations import PodMethods
 from corral.kube.resources import BUILTIN, Resource
-from corral.kube.transport import ClientSettings, KubeConnectionError, Query, Transport
 from corral.kube.types import Obj
 from corral.kube.watch import ResumingWatch, WatchEvent, WatchRequest, watch_events
 

@@ -49,7 +49,9 @@ _DESCRIPTORS: Final = {
 }
 _YEARS_AHEAD: Final = 5
 """A schedule with no time in so many years has none."""
-_DURATION = re.compile(r"[-+]?(?:0|(?:(?:\d+\.?\d*|\.\d+)(?:ns|us|µs|μs|ms|s|m|h))+)").fullmatch
+_DURATION = re.compile(
+    r"[-+]?(?:0|(?:(?:\d++(?:\.\d*+)?|\.\d++)(?:ns|us|µs|μs|ms|s|m|h))+)"
+).fullmatch
 _DURATION_PART = re.compile(r"(\d+\.?\d*|\.\d+)(ns|us|µs|μs|ms|s|m|h)").findall
 _NUMBER = re.compile(r"[+-]?[0-9]+").fullmatch
 _UNIT_SECONDS: Final = {
@@ -62,6 +64,10 @@ _UNIT_SECONDS: Final = {
     "m": 60.0,
     "h": 3600.0,
 }
+
+
+_LONGEST: Final = 2**63 / 1e9
+"""Seconds: what Go has room for."""
 
 
 class ScheduleError(ValueError):
@@ -201,10 +207,11 @@ def known_zone(name: str) -> bool:
 
 def _interval(text: str) -> timedelta:
     duration = text.removeprefix("@every ")
-    if not _DURATION(duration):
+    parts = _DURATION_PART(duration) if _DURATION(duration) else [("inf", "h")]
+    seconds = sum(float(n) * _UNIT_SECONDS[unit] for n, unit in parts)
+    if seconds >= _LONGEST:
         why = f"time: invalid duration {_quoted(duration)}"
         raise ScheduleError(f"failed to parse duration {text}: {why}")
-    seconds = sum(float(n) * _UNIT_SECONDS[unit] for n, unit in _DURATION_PART(duration))
     # Shorter than a second, or back in time: once a second is all there is.
     return timedelta(seconds=1 if duration.startswith("-") else max(1, int(seconds)))
 

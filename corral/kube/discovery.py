@@ -8,8 +8,8 @@ from typing import Any
 
 import orjson
 
+from corral.kube.connection.transport import Transport
 from corral.kube.resources import Resource, split_api_version
-from corral.kube.transport import Transport
 
 __all__ = ["ApiResource", "Discovery", "UnknownKind", "fetch_discovery"]
 

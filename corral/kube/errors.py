@@ -15,6 +15,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, ClassVar
 
+from corral.kube.printable import printable_lines
+
 __all__ = [
     "AlreadyExists",
     "ApiError",
@@ -82,7 +84,8 @@ class ApiError(Exception):
         return float(seconds) if seconds else None
 
     def __str__(self) -> str:
-        return f"{self.message} ({self.status_code} {self.status_reason})"
+        """As tracebacks show it: nothing in it acts on a terminal."""
+        return printable_lines(f"{self.message} ({self.status_code} {self.status_reason})")
 
 
 class BadRequest(ApiError):

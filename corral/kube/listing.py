@@ -7,9 +7,9 @@ from dataclasses import dataclass
 
 import orjson
 
+from corral.kube.connection.transport import Transport
 from corral.kube.errors import Gone
 from corral.kube.resources import Resource
-from corral.kube.transport import Transport
 from corral.kube.types import Obj
 
 __all__ = ["ListRequest", "iterate", "list_all"]

@@ -20,9 +20,9 @@ from typing import NamedTuple
 import aiohttp
 import orjson
 
+from corral.kube.connection.transport import KubeConnectionError, Transport
 from corral.kube.errors import ServiceUnavailable, TooManyRequests, error_from_status
 from corral.kube.resources import Resource
-from corral.kube.transport import KubeConnectionError, Transport
 from corral.kube.types import Obj
 
 __all__ = ["ResumingWatch", "WatchEvent", "WatchRequest", "is_initial_events_end", "watch_events"]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import json
 import os
 import secrets
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
@@ -15,6 +14,7 @@ from types import TracebackType
 from typing import Any, Final
 from urllib.parse import urlencode, urljoin
 
+from corral.egress.reading import load_json
 from corral.oci.blobs import Blob
 from corral.oci.download import download
 from corral.oci.errors import (
@@ -188,6 +188,14 @@ class Artifacts:
             raise InvalidArtifact(f"{ref} is an index of indexes: name a manifest by its digest")
         return found
 
+    async def pinned(self, ref: Reference) -> Reference:
+        """The same with the digest of what its tag stands for now, an index or a manifest.
+
+        Raises:
+            RegistryError: there is none, or it cannot be read.
+        """
+        return ref.with_digest((await self._get(ref)).digest)
+
     async def stream(self, ref: Reference, descriptor: Descriptor) -> AsyncGenerator[bytes, None]:
         """The bytes of a layer as they come; trust them only when the iteration has ended.
 
@@ -266,7 +274,7 @@ def _same(ref: Reference, ours: str, theirs: str) -> None:
 
 def _names(ref: Reference, raw: bytes) -> list[str]:
     try:
-        content: Any = json.loads(raw)
+        content: Any = load_json(raw)
     except ValueError:
         content = None
     tags = content.get("tags") if isinstance(content, dict) else ()

@@ -7,13 +7,13 @@ token service over TLS.
 from __future__ import annotations
 
 import base64
-import json
 import time
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 from urllib.parse import urlencode, urlsplit
 
+from corral.egress.reading import load_json
 from corral.oci.challenges import Challenge, challenges
 from corral.oci.credentials import Login
 from corral.oci.errors import Denied, RegistryError
@@ -109,13 +109,13 @@ class Authorization:
 
     def _token(self, raw: bytes, realm: str) -> _Shown:
         try:
-            content: Any = json.loads(raw)
+            content: Any = load_json(raw)
             token = content.get("token") or content.get("access_token")
             life = float(content.get("expires_in") or _LIFE)
         except (ValueError, TypeError, AttributeError):
             token, life = None, 0.0
         if not isinstance(token, str) or not token.isascii() or not token.isprintable():
-            raise RegistryError(f"the token service {realm} answered without a token")
+            raise RegistryError(f"the token service of {_host(realm)} answered without a token")
         return _Shown(f"Bearer {token}", self._clock() + max(life - _SLACK, 1.0))
 
     def _check_realm(self, reference: Reference, realm: str) -> None:
@@ -127,9 +127,13 @@ class Authorization:
             if parts.netloc == plain.netloc or is_loopback(parts.netloc):
                 return
         raise Denied(
-            f"{reference.registry} wants a token from {realm[:200]!r}, which is not safe to ask: "
+            f"{reference.registry} wants a token from a service that is not safe to ask: "
             "a token service must be reached by https"
         )
+
+
+def _host(url: str) -> str:
+    return urlsplit(url).hostname or ""
 
 
 def _basic(login: Login) -> str:

@@ -8,9 +8,9 @@ from dataclasses import dataclass, field
 
 __all__ = ["Challenge", "challenges"]
 
-_TOKEN = r"[A-Za-z0-9!#$%&'*+.^_`|~-]+"
-_PARAMETER = re.compile(rf'\s*({_TOKEN})\s*=\s*(?:"((?:[^"\\]|\\.)*)"|({_TOKEN}))\s*(?:,|$)')
-_SCHEME = re.compile(rf"\s*,?\s*({_TOKEN})(?:\s+|\s*$|\s*,)")
+_TOKEN = r"[A-Za-z0-9!#$%&'*+.^_`|~-]++"
+_PARAMETER = re.compile(rf'\s*+({_TOKEN})\s*+=\s*+(?:"((?:[^"\\]|\\.)*+)"|({_TOKEN}))\s*+(?:,|$)')
+_SCHEME = re.compile(rf"\s*+,?\s*+({_TOKEN})(?:\s++|$|,)")
 
 
 @dataclass(frozen=True, slots=True)

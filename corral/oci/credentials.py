@@ -7,11 +7,11 @@ from __future__ import annotations
 
 import base64
 import binascii
-import json
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
+from corral.egress.reading import load_json
 from corral.oci.errors import RegistryError
 
 __all__ = ["Credentials", "Login", "docker_config", "secret_logins"]
@@ -111,7 +111,7 @@ def _decoded(value: str | bytes, key: str) -> bytes:
 
 def _object(content: bytes, key: str) -> dict[str, Any]:
     try:
-        value = json.loads(content)
+        value = load_json(content)
     except ValueError:
         value = None
     if not isinstance(value, dict):

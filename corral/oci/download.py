@@ -60,6 +60,11 @@ async def _from(
     url = transport.url(reference, f"blobs/{descriptor.digest}")
     headers = {"Range": f"bytes={start}-"} if start else {}
     async with transport.send(reference, "GET", url, headers=headers) as response:
+        whole = response.content_length if response.status == 200 else None
+        if whole is not None and whole < descriptor.size:
+            # no break of the connection: asking again would never end
+            words = f"the registry has {whole} bytes, its manifest says {descriptor.size}"
+            raise _wrong(reference, descriptor, words)
         skip = start if response.status == 200 else 0
         if start and not skip:
             expected = f"bytes {start}-"

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
+from corral.egress.reading import load_json
 from corral.oci.errors import DigestMismatch, InvalidArtifact
 from corral.oci.reference import is_digest
 
@@ -153,7 +154,7 @@ def parse(raw: bytes, *, expected: str = "", content_type: str = "") -> Manifest
             "it is damaged there or on the way; push it again"
         )
     try:
-        content = json.loads(raw)
+        content = load_json(raw)
     except ValueError:
         raise InvalidArtifact(f"the manifest {digest} is not JSON") from None
     if not isinstance(content, dict):

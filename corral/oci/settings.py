@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from corral import __version__
+from corral.egress.policy import EgressPolicy
 
 __all__ = ["ClientSettings"]
 
@@ -33,4 +34,7 @@ class ClientSettings:
     max_answer: int = _MIB
     """Of everything else that is read at once: errors, tokens, lists."""
     max_blob: int = 64 << 30
+    egress: EgressPolicy | None = None
+    """Which servers are called beside those that the mapping of registries names; None: any, for a
+    user's own process."""
     user_agent: str = f"corral/{__version__}"

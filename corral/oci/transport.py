@@ -7,12 +7,13 @@ Guarantees:
 - Who we are is never told to another server than the registry and its token service; a redirect
   from TLS to none is refused.
 - Nothing is read without a limit.
+- With `ClientSettings.egress`, no server is called that it does not permit, nor by a redirect; and
+  of what a registry says that is not in the mapping, only the status and known codes are repeated.
 """
 
 from __future__ import annotations
 
 import asyncio
-import json
 import random
 import ssl
 from collections.abc import AsyncIterable, AsyncIterator, Awaitable, Callable, Mapping
@@ -25,6 +26,10 @@ import aiohttp
 from multidict import CIMultiDictProxy
 from yarl import URL
 
+from corral.egress.dialing import checked_async
+from corral.egress.http import connector
+from corral.egress.policy import EgressPolicy, EndpointRefused
+from corral.egress.reading import load_json
 from corral.oci.authorization import Authorization
 from corral.oci.errors import (
     Denied,
@@ -50,6 +55,14 @@ DELETE: Final = "delete,pull"
 _AGAIN: Final = frozenset({408, 429, 500, 502, 503, 504})
 _MOVED: Final = frozenset({301, 302, 303, 307, 308})
 _REDIRECTS: Final = 5
+_CODES: Final = frozenset(
+    {
+        "BLOB_UNKNOWN", "BLOB_UPLOAD_INVALID", "BLOB_UPLOAD_UNKNOWN", "DENIED", "DIGEST_INVALID",
+        "MANIFEST_BLOB_UNKNOWN", "MANIFEST_INVALID", "MANIFEST_UNKNOWN", "NAME_INVALID",
+        "NAME_UNKNOWN", "SIZE_INVALID", "TOOMANYREQUESTS", "UNAUTHORIZED", "UNSUPPORTED",
+    }
+)  # fmt: skip
+"""What the distribution specification lets a registry say."""
 _BUFFER: Final = 256 << 10
 """Bytes that a connection reads ahead."""
 
@@ -70,6 +83,10 @@ class Transport:
         self._authorization = Authorization(registries, self._ask_token_service)
         self._trusted: dict[str | None, ssl.SSLContext] = {}
         self._session: aiohttp.ClientSession | None = None
+        self._egress: EgressPolicy | None = None
+        if settings.egress is not None:
+            own = (endpoint.url for endpoint in registries.mapping.values())
+            self._egress = settings.egress.allowing(*own)
 
     async def close(self) -> None:
         if self._session is not None:
@@ -195,6 +212,7 @@ class Transport:
         for _ in range(_REDIRECTS + 1):
             own = _origin(url) == _origin(home.url)
             sent = {**(headers or {}), **({"Authorization": shown} if shown and own else {})}
+            await self._check(url)
             response = await self._opened().request(
                 method,
                 URL(url, encoded=True),
@@ -210,15 +228,23 @@ class Transport:
             if urlsplit(target).scheme not in ("http", "https") or (
                 urlsplit(url).scheme == "https" and urlsplit(target).scheme != "https"
             ):
-                raise RegistryError(
-                    f"{reference.registry} sends us to {target[:200]!r}, which is not safe"
-                )
+                raise RegistryError(f"{reference.registry} sends us to an address that is not safe")
             url = target
-        raise RegistryError(f"{reference.registry} sends us round in circles ({url[:200]})")
+        raise RegistryError(f"{reference.registry} sends us round in circles")
+
+    async def _check(self, url: str) -> None:
+        """Raises RegistryError: it is not to be called; OSError: its name is not known."""
+        if self._egress is None:
+            return
+        try:
+            await checked_async(self._egress, url)
+        except EndpointRefused as error:
+            raise RegistryError(str(error)) from error
 
     async def _ask_token_service(
         self, method: str, url: str, headers: Mapping[str, str], body: bytes | None
     ) -> bytes:
+        await self._check(url)
         async with self._opened().request(
             method, URL(url, encoded=True), headers=headers, data=body, allow_redirects=False
         ) as response:
@@ -238,7 +264,8 @@ class Transport:
             raw = await read_all(response, self.settings.max_answer)
         except (aiohttp.ClientError, TimeoutError, OSError, TooLarge):
             raw = b""
-        refusal = _error(reference, response.status, raw)
+        configured = self._egress is None or reference.registry in self.registries.mapping
+        refusal = _error(reference, response.status, raw, echo=configured)
         refusal.status = response.status
         return refusal
 
@@ -254,6 +281,7 @@ class Transport:
                     sock_read=self.settings.read_timeout,
                 ),
                 cookie_jar=aiohttp.DummyCookieJar(),
+                connector=None if self._egress is None else connector(self._egress),
             )
         return self._session
 
@@ -285,8 +313,11 @@ def _retry_after(response: aiohttp.ClientResponse) -> float | None:
     return float(value) if value.isdecimal() and len(value) < 6 else None
 
 
-def _error(reference: Reference, status: int, raw: bytes) -> RegistryError:
+def _error(reference: Reference, status: int, raw: bytes, *, echo: bool) -> RegistryError:
+    """``echo``: whether what the registry says may be repeated."""
     code, said = _first_error(raw)
+    if not echo:
+        code, said = (code if code in _CODES else ""), ""
     words = f"{status}{f' {code}' if code else ''}{f': {said}' if said else ''}"
     if code == "DIGEST_INVALID":
         return DigestMismatch(f"{reference.registry} received other bytes than were sent ({words})")
@@ -307,7 +338,7 @@ def _error(reference: Reference, status: int, raw: bytes) -> RegistryError:
 def _first_error(raw: bytes) -> tuple[str, str]:
     """Code and message of the first error in an answer; empty where it says nothing."""
     try:
-        content: Any = json.loads(raw)
+        content: Any = load_json(raw)
         first = content["errors"][0]
         return _clean(first.get("code")), _clean(first.get("message"))
     except (ValueError, LookupError, TypeError, AttributeError):
@@ -320,4 +351,6 @@ def _clean(value: Any) -> str:
 
 
 def _words(cause: BaseException) -> str:
+    if isinstance(cause, aiohttp.ClientResponseError | aiohttp.ClientPayloadError):
+        return type(cause).__name__  # its words may quote what the server sent
     return str(cause) or type(cause).__name__

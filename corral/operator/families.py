@@ -47,7 +47,8 @@ class Family:
 
 
 def _register_trainingjob(manager: Manager, surroundings: Surroundings) -> None:
-    from corral.controllers.trainingjob import TrainingSettings, checkpoints, register
+    from corral.families.trainingjob import TrainingSettings, register
+    from corral.families.trainingjob.checkpoints import controller
     from corral.operator.reporting import store_rules
 
     settings = surroundings.settings
@@ -59,17 +60,17 @@ def _register_trainingjob(manager: Manager, surroundings: Surroundings) -> None:
         local_root=settings.local_root,
     )
     register(manager, training)
-    checkpoints.register(manager, training, rules=store_rules(settings))
+    controller.register(manager, training, rules=store_rules(settings))
 
 
 def _hook_trainingjob(hooks: Hooks, client: KubeClient | None, settings: ProcessSettings) -> None:
-    from corral.controllers.trainingjob.webhooks import register_hooks
+    from corral.families.trainingjob.webhooks import register_hooks
 
     register_hooks(hooks)
 
 
 def _register_mpijob(manager: Manager, surroundings: Surroundings) -> None:
-    from corral.controllers.mpijob import MPISettings, ObjectSettings, register
+    from corral.families.mpijob import MPISettings, ObjectSettings, register
 
     settings = surroundings.settings
     objects = ObjectSettings(
@@ -89,7 +90,7 @@ def _register_mpijob(manager: Manager, surroundings: Surroundings) -> None:
 def _hook_mpijob(hooks: Hooks, client: KubeClient | None, settings: ProcessSettings) -> None:
     from time import monotonic
 
-    from corral.controllers.mpijob.webhooks import ClientContexts, register_hooks
+    from corral.families.mpijob.webhooks import ClientContexts, register_hooks
 
     source = None
     if client is not None:
@@ -98,9 +99,10 @@ def _hook_mpijob(hooks: Hooks, client: KubeClient | None, settings: ProcessSetti
 
 
 def _register_federated(manager: Manager, surroundings: Surroundings) -> None:
-    from corral.controllers.federated import learning, running
-    from corral.controllers.federated.settings import FederatedSettings
+    from corral.families.federated import learning, wiring
+    from corral.families.federated.settings import FederatedSettings
     from corral.oci.registries import endpoints
+    from corral.oci.settings import ClientSettings
 
     settings = surroundings.settings
     tasks = FederatedSettings(
@@ -110,12 +112,13 @@ def _register_federated(manager: Manager, surroundings: Surroundings) -> None:
         workers=settings.workers,
         resync=settings.resync,
     )
-    running.register(manager, tasks)
+    wiring.register(manager, tasks)
     learning.register(
         manager,
         learning.LearningSettings(
             registry=settings.registry,
             registries=endpoints(settings.registry_map, token=_own_token(manager)),
+            client=ClientSettings(egress=settings.egress),
             workers=settings.workers,
             resync=settings.resync,
         ),
@@ -131,23 +134,25 @@ def _own_token(manager: Manager) -> Callable[[], str] | None:
 
 
 def _register_kafkaml(manager: Manager, surroundings: Surroundings) -> None:
-    from corral.controllers.kafkaml import running
-    from corral.controllers.kafkaml.settings import KafkaMLSettings
+    from corral.families.kafkaml import wiring
+    from corral.families.kafkaml.settings import KafkaMLSettings
 
     settings = surroundings.settings
     kafkaml = KafkaMLSettings(
         kafka=settings.kafka_for_pods,
         own_kafka=settings.kafka,
+        secret=settings.kafka_secret,
         registry=settings.registry,
         registry_map=tuple(f"{name}={url}" for name, url in settings.pod_registries.items()),
         resync=settings.resync,
+        egress=settings.egress,
     )
-    running.register(manager, kafkaml)
+    wiring.register(manager, kafkaml)
 
 
 def _register_spot(manager: Manager, surroundings: Surroundings) -> None:
-    from corral.controllers.spot import running
-    from corral.controllers.spot.settings import SpotSettings
+    from corral.families.spot import wiring
+    from corral.families.spot.settings import SpotSettings
 
     settings = surroundings.settings
     spot = SpotSettings(
@@ -159,27 +164,28 @@ def _register_spot(manager: Manager, surroundings: Surroundings) -> None:
         registry_map=settings.registry_map,
         registry_token=_own_token(manager),
         kubelet_ca=settings.kubelet_ca or None,
+        kubelet_account=f"{settings.namespace}/{rbac.KUBELETS}",
         workers=settings.workers,
         resync=settings.resync,
         machines=settings.machines,
     )
-    running.register(manager, spot)
+    wiring.register(manager, spot)
 
 
 def _hook_spot(hooks: Hooks, client: KubeClient | None, settings: ProcessSettings) -> None:
-    from corral.controllers.spot.webhooks import register_hooks
+    from corral.families.spot.webhooks import register_hooks
 
     register_hooks(hooks)
 
 
 def _hook_kafkaml(hooks: Hooks, client: KubeClient | None, settings: ProcessSettings) -> None:
-    from corral.controllers.kafkaml.webhooks import register_hooks
+    from corral.families.kafkaml.webhooks import register_hooks
 
     register_hooks(hooks)
 
 
 def _hook_federated(hooks: Hooks, client: KubeClient | None, settings: ProcessSettings) -> None:
-    from corral.controllers.federated.webhooks import register_hooks
+    from corral.families.federated.webhooks import register_hooks
 
     register_hooks(hooks)
 

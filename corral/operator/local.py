@@ -12,17 +12,19 @@ import asyncio
 import logging
 import signal
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from hashlib import sha256
 from pathlib import Path
 from typing import Any, Final
 
 import orjson
 
-from corral.controllers.spot.local_vms import end_all
-from corral.controllers.spot.machines_settings import LocalVms, MachineSettings
+from corral.egress.policy import EgressPolicy
+from corral.families.spot.machines.local_vms import end_all
+from corral.families.spot.machines.settings import LocalVms, MachineSettings
 from corral.kube.client import KubeClient
+from corral.kube.connection.kubeconfig import load_kubeconfig
 from corral.kube.errors import AlreadyExists, NotFound
-from corral.kube.kubeconfig import load_kubeconfig
 from corral.kube.resources import NAMESPACES
 from corral.kube.types import Obj
 from corral.operator.install import FIELD_MANAGER
@@ -30,7 +32,7 @@ from corral.operator.manifests import local_objects
 from corral.operator.process import OperatorProcess, operator_client
 from corral.operator.settings import NAMESPACE, ProcessSettings
 
-__all__ = ["USER", "run_part", "set_up"]
+__all__ = ["USER", "Bounds", "run_part", "set_up"]
 
 logger = logging.getLogger(__name__)
 
@@ -42,8 +44,23 @@ _DONE: Final = "corral.dev/set-up"
 """On the namespace: the digest of all objects that were set up."""
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Bounds:
+    """What users' objects may have the operator do beside the defaults."""
+
+    allow_endpoints: tuple[str, ...] = ()
+    """As `ProcessSettings.allow_endpoints`."""
+    local_folders: tuple[tuple[str, Path], ...] = ()
+    """As `ProcessSettings.local_folders`."""
+
+
 def _settings(
-    local_root: Path, kafka: tuple[str, str], registries: Where, vms: LocalVms | None
+    local_root: Path,
+    kafka: tuple[str, str],
+    kafka_secret: str,
+    registries: Where,
+    vms: LocalVms | None,
+    bounds: Bounds,
 ) -> ProcessSettings:
     """One replica, which need not wait for a lease; ports are taken as they are free."""
     return ProcessSettings(
@@ -57,13 +74,16 @@ def _settings(
         report_port=0,
         report_address=_LOOPBACK,
         local_root=local_root,
+        local_folders=bounds.local_folders,
+        allow_endpoints=bounds.allow_endpoints,
         mpi_agent=True,
         kafka=kafka[0],
         pod_kafka=kafka[1],
+        kafka_secret=kafka_secret,
         registry=registries[0],
         registry_map=_pairs(registries[1]),
         pod_registry_map=_pairs(registries[2]),
-        machines=MachineSettings(local=vms),
+        machines=MachineSettings(local=vms, egress=EgressPolicy.of(bounds.allow_endpoints)),
     )
 
 
@@ -113,20 +133,23 @@ async def run_part(
     ready: Callable[[dict[str, Any]], None],
     *,
     kafka: tuple[str, str] = ("", ""),
+    kafka_secret: str = "",
     registries: Where = ("", {}, {}),
     vms: LocalVms | None = None,
+    bounds: Bounds | None = None,
 ) -> None:
     """Serve until SIGTERM; ``administrator`` and ``own`` are kubeconfigs.
 
-    ``kafka`` has the bootstrap servers, as reached from here and from pods; ``registries`` where
-    models are kept, and where registries are reached from here and from pods; ``vms`` how
-    machines of spot jobs are made, which are ended with the cluster.
+    ``kafka`` has the bootstrap servers, as reached from here and from pods, ``kafka_secret`` names
+    the Secret of each namespace that logs in there; ``registries`` where models are kept, and
+    where registries are reached from here and from pods; ``vms`` how machines of spot jobs are
+    made, which are ended with the cluster; ``bounds`` what may be named.
     """
     config = load_kubeconfig([administrator]).resolve()
     async with KubeClient(config, on_warning=logger.debug) as client:
         await set_up(client)
     async with operator_client(load_kubeconfig([own]).resolve()) as client:
-        settings = _settings(local_root, kafka, registries, vms)
+        settings = _settings(local_root, kafka, kafka_secret, registries, vms, bounds or Bounds())
         process = OperatorProcess(client, settings, on_ready=lambda: ready(facts()))
 
         def facts() -> dict[str, Any]:

@@ -1,7 +1,8 @@
 """Everything an installation consists of, as plain objects in the order in which they are applied.
 
 Definitions, a namespace that takes restricted pods only, the operator's rights (`rbac`), roles for
-people (`user_roles`), two replicas behind Services, a disruption budget, what tells of spot
+people (`user_roles`), a policy that bounds what the operator does with them (`guard`),
+NetworkPolicies (`network`), two replicas behind Services, a disruption budget, what tells of spot
 machines that will be taken (`notices`), and webhook configurations whose certificate authority the
 operator fills in. The configurations come last: until the operator serves, nothing waits for it.
 """
@@ -17,6 +18,8 @@ from corral.kube.types import Obj
 from corral.operator import rbac
 from corral.operator.endpoint import PORT_NAME
 from corral.operator.families import FAMILIES
+from corral.operator.guard import guard_objects
+from corral.operator.network import network_policy
 from corral.operator.notices import notice_objects
 from corral.operator.process import all_hooks
 from corral.operator.settings import (
@@ -48,6 +51,10 @@ class InstallSettings:
     replicas: int = 2
     workers: int = 10
     log_format: str = "json"
+    tenants: tuple[str, ...] = ()
+    """Namespaces in which pods are created and Secrets read; empty: all of them."""
+    allow_metadata: bool = False
+    """Whether the operator's pods may reach the metadata service of their machine."""
 
 
 def cluster_rules() -> tuple[rbac.Rule, ...]:
@@ -71,13 +78,29 @@ def install_objects(settings: InstallSettings | None = None) -> list[Obj]:
             # the token is mounted by the Deployment alone
             "automountServiceAccountToken": False,
         },
-        *rbac.access_objects(cluster_rules(), subject, namespace=namespace),
+        *rbac.access_objects(
+            cluster_rules(),
+            subject,
+            shared=(*rbac.namespace_rules(), *rbac.KUBELET_TOKEN_RULES),
+            namespace=namespace,
+            tenants=chosen.tenants,
+        ),
         *rbac.token_access(subject),
+        *rbac.kubelet_access(namespace),
         *user_roles(),
+        *guard_objects(namespace),
         _service(WEBHOOKS_SERVICE, namespace, "https", 443, "webhooks"),
         _service(REPORTS_SERVICE, namespace, PORT_NAME, REPORTS_PORT, "reports"),
         _service(METRICS_SERVICE, namespace, "metrics", 8081, "health"),
         _budget(namespace),
+        network_policy(
+            rbac.NAME,
+            namespace,
+            _SELECTOR,
+            _served(),
+            labels=_LABELS,
+            allow_metadata=chosen.allow_metadata,
+        ),
         _deployment(chosen),
         *notice_objects(namespace, chosen.image),
         *webhook_configurations(
@@ -87,6 +110,11 @@ def install_objects(settings: InstallSettings | None = None) -> list[Obj]:
             inject=SECRET,
         ),
     ]
+
+
+def _served() -> list[int]:
+    found = (_PORTS.health_port, _PORTS.webhook_port, _PORTS.report_port)
+    return [port for port in found if port]
 
 
 def local_objects(user: str) -> list[Obj]:

@@ -1,5 +1,7 @@
 """``corral notices`` on every spot machine of a cluster: the objects of a DaemonSet.
 
+Nobody connects to its pods; they ask the metadata service of their machine.
+
 Machines of ours and those that cluster-autoscaler, Karpenter or a cloud's own node groups make are
 told from others by the labels that these have. Its rights are those to Nodes that an announcement
 takes, and no others.
@@ -9,8 +11,9 @@ from __future__ import annotations
 
 from typing import Final
 
-from corral.api.spot import CLOUD_LABEL, INSTANCE_LABEL
+from corral.api.spot.kinds import CLOUD_LABEL, INSTANCE_LABEL
 from corral.kube.types import Obj
+from corral.operator.network import network_policy
 
 __all__ = ["notice_objects"]
 
@@ -27,7 +30,7 @@ _SPOT: Final = {
 
 
 def notice_objects(namespace: str, image: str) -> list[Obj]:
-    """A service account with its rights, and the DaemonSet."""
+    """A service account with its rights, a NetworkPolicy, and the DaemonSet."""
     meta = {"name": NAME, "namespace": namespace, "labels": dict(_LABELS)}
     account = {"kind": "ServiceAccount", "name": NAME, "namespace": namespace}
     rules = [
@@ -54,6 +57,14 @@ def notice_objects(namespace: str, image: str) -> list[Obj]:
             "roleRef": {"apiGroup": _RBAC, "kind": "ClusterRole", "name": NAME},
             "subjects": [account],
         },
+        network_policy(
+            NAME,
+            namespace,
+            {"app.kubernetes.io/name": NAME},
+            (),
+            labels=_LABELS,
+            allow_metadata=True,
+        ),
         {
             "apiVersion": "apps/v1",
             "kind": "DaemonSet",

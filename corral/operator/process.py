@@ -7,6 +7,7 @@ Webhooks, reports and health are served by every replica; controllers run on the
 
 from __future__ import annotations
 
+import asyncio
 import logging
 from collections.abc import Callable, Sequence
 from functools import partial
@@ -14,19 +15,20 @@ from functools import partial
 from prometheus_client import CollectorRegistry
 
 from corral.api import all_kinds
-from corral.controllers.mpijob.podgroup import pod_groups
-from corral.controllers.mpijob.settings import ObjectSettings
+from corral.families.mpijob.objects.podgroup import pod_groups
+from corral.families.mpijob.settings import ObjectSettings
+from corral.files.temporary import sweep
 from corral.kube.client import KubeClient
-from corral.kube.config import ClusterConfig
+from corral.kube.connection.config import ClusterConfig
+from corral.kube.connection.kubeconfig import load_config
 from corral.kube.errors import NotFound
-from corral.kube.kubeconfig import load_config
 from corral.operator import rbac
 from corral.operator.families import FAMILIES, Surroundings
 from corral.operator.partners import end_with_leader, partners
 from corral.operator.reporting import Reporting
 from corral.operator.settings import LEASE, SECRET, WEBHOOKS_SERVICE, ProcessSettings
 from corral.operator.tls import certificates
-from corral.runtime.leader import LeaderElector
+from corral.runtime.leadership.leader import LeaderElector
 from corral.runtime.manager import Manager, ManagerSettings
 from corral.runtime.metering import MeteredClient
 from corral.runtime.metrics import RuntimeMetrics
@@ -98,6 +100,7 @@ class OperatorProcess:
             ApiError: the certificates cannot be read or written.
             BadFolder: nor can those of a folder.
         """
+        await asyncio.to_thread(sweep)  # keys of VMs and data of pods among it
         await self._check_definitions()
         await self.certificates.refresh()
         self._authority = self.certificates.bundle

@@ -1,14 +1,17 @@
 """The rights of the operator: exactly what it uses, in one place for every kind of installation.
 
-Rights in the whole cluster are a ClusterRole, rights to what the replicas share are a Role in their
+Two ClusterRoles: ``corral-operator`` watches and writes statuses of our kinds, everywhere;
+``corral-operator-workloads`` creates pods and reads Secrets, and is bound in the whole cluster or
+in chosen namespaces only (`access_objects`). Rights to what the replicas share are a Role in their
 own namespace. The local ones come on top where the operator runs beside an embedded API server and
 writes its webhook configurations and its endpoint itself. A test runs the operator with these
-rights alone, and counts those it does not use.
+rights alone, and counts those it does not use. The ServiceAccount ``corral-kubelets`` has what
+kubelets are asked with, so that no kubelet is ever shown the operator's own token.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Final, NamedTuple
 
 from corral.kube.types import Obj
@@ -19,22 +22,31 @@ __all__ = [
     "CLUSTER_RULES",
     "FEDERATED_RULES",
     "KAFKAML_RULES",
+    "KUBELETS",
+    "KUBELET_TOKEN_RULES",
     "LOCAL_NAMESPACE_RULES",
     "LOCAL_RULES",
     "MPI_RULES",
     "NAME",
     "SPOT_RULES",
     "TRAINING_RULES",
+    "WORKLOADS",
     "Rule",
     "access_objects",
+    "kubelet_access",
     "merged",
     "namespace_rules",
     "service_account",
+    "split",
     "token_access",
     "user",
 ]
 
 NAME: Final = "corral-operator"
+WORKLOADS: Final = "corral-operator-workloads"
+"""The ClusterRole of what is done in the namespaces of jobs."""
+KUBELETS: Final = "corral-kubelets"
+"""The ServiceAccount whose tokens kubelets are shown, with its ClusterRole and binding."""
 CONFIGURATIONS: Final = "corral"
 """The name of our webhook configurations."""
 _RBAC: Final = "rbac.authorization.k8s.io"
@@ -71,8 +83,14 @@ CLUSTER_RULES: Final = (
 )
 """Whatever the families are: trust for webhooks, who reports, events."""
 
-LOCAL_RULES: Final = (Rule("admissionregistration.k8s.io", _ADMISSION, ("create",)),)
-"""The operator writes its webhook configurations itself, since nobody else knows its port."""
+_CHECKPOINT_RULE: Final = Rule("", ("nodes/checkpoint",), ("create",))
+
+LOCAL_RULES: Final = (
+    Rule("admissionregistration.k8s.io", _ADMISSION, ("create",)),
+    _CHECKPOINT_RULE,
+)
+"""The operator writes its webhook configurations itself, since nobody else knows its port, and
+kubelets know it by its certificate."""
 
 TRAINING_RULES: Final = (
     Rule("training.corral.dev", ("trainingjobs",), (*_READ, "patch", "delete")),
@@ -164,7 +182,7 @@ KAFKAML_RULES: Final = (
         ("update",),
     ),
     Rule("batch", ("jobs",), (*_WATCHED, "create", "delete")),
-    Rule("apps", ("deployments",), (*_WATCHED, "create", "patch")),
+    Rule("apps", ("deployments",), (*_READ, "create", "patch")),
     # Announcements become datasources; a Secret has the login of the broker that has them.
     Rule(_KAFKAML, ("datasources",), ("create", "delete")),
     Rule("", ("configmaps",), ("get", "create", "patch")),
@@ -206,10 +224,9 @@ _SPOT_BACKUP_RULES: Final = (
     # what copies report is noted on their pods; what a kubelet wrote is stored by a pod
     Rule("", ("pods",), (*_READ, "create", "patch", "delete")),
     Rule("", ("nodes",), ("get",)),
-    Rule("", ("nodes/checkpoint",), ("create",)),
     Rule("", ("secrets",), ("get",)),
 )
-"""Checkpoints of copies, and backups of pods."""
+"""Checkpoints of copies, and backups of pods; for what kubelets do see `kubelet_access`."""
 SPOT_RULES: Final = (*_SPOT_JOB_RULES, *_SPOT_MACHINE_RULES, *_SPOT_BACKUP_RULES)
 
 AGENT_RULES: Final = (
@@ -237,6 +254,52 @@ def merged(rules: Iterable[Rule]) -> tuple[Rule, ...]:
     return tuple(out)
 
 
+_EVERYWHERE: Final = frozenset(
+    {
+        ("", "events"),
+        ("", "namespaces"),
+        ("", "nodes"),
+        ("", "nodes/checkpoint"),
+        ("authentication.k8s.io", "tokenreviews"),
+    }
+)
+"""Beside kinds of ours and what is only listed and watched: cluster-scoped, or harmless."""
+_OUR_GROUPS: Final = frozenset(
+    {"kafkaml.corral.dev", "kubeflow.org", "migration.dcnlab.com", "propeller.absmach.io",
+     "training.corral.dev", "training.training.dcnlab.com"}
+)  # fmt: skip
+_CLUSTER_GROUPS: Final = frozenset({"admissionregistration.k8s.io", "apiextensions.k8s.io"})
+
+
+def split(rules: Iterable[Rule]) -> tuple[tuple[Rule, ...], tuple[Rule, ...]]:
+    """The rights that are needed everywhere, and those that are needed where jobs run."""
+    everywhere: list[Rule] = []
+    workloads: list[Rule] = []
+    for rule in rules:
+        for resource in rule.resources:
+            wide = (
+                rule.group in _OUR_GROUPS | _CLUSTER_GROUPS or (rule.group, resource) in _EVERYWHERE
+            )
+            watched = tuple(verb for verb in rule.verbs if wide or verb in _WATCHED)
+            others = tuple(verb for verb in rule.verbs if verb not in watched)
+            if watched:
+                everywhere.append(Rule(rule.group, (resource,), watched, rule.names))
+            if others:
+                workloads.append(Rule(rule.group, (resource,), others, rule.names))
+    return _joined(everywhere), _joined(workloads)
+
+
+def _joined(rules: Iterable[Rule]) -> tuple[Rule, ...]:
+    """The same rights in fewer rules: resources with equal verbs together."""
+    found: dict[tuple[str, tuple[str, ...], tuple[str, ...]], list[str]] = {}
+    for rule in merged(rules):
+        found.setdefault((rule.group, rule.verbs, rule.names), []).extend(rule.resources)
+    return tuple(
+        Rule(group, tuple(resources), verbs, names)
+        for (group, verbs, names), resources in found.items()
+    )
+
+
 def namespace_rules() -> tuple[Rule, ...]:
     """Rights in the operator's own namespace; names cannot be asked for before there are any."""
     return (
@@ -246,6 +309,9 @@ def namespace_rules() -> tuple[Rule, ...]:
         Rule("", ("secrets",), ("get", "update"), (SECRET,)),
     )
 
+
+KUBELET_TOKEN_RULES: Final = (Rule("", ("serviceaccounts/token",), ("create",), (KUBELETS,)),)
+"""In the own namespace of an operator that has no certificate."""
 
 LOCAL_NAMESPACE_RULES: Final = (
     Rule("discovery.k8s.io", ("endpointslices",), ("create",)),
@@ -270,14 +336,25 @@ def access_objects(
     *,
     shared: Iterable[Rule] | None = None,
     namespace: str = NAMESPACE,
+    tenants: Sequence[str] = (),
 ) -> list[Obj]:
-    """Roles and bindings; ``rules`` in the whole cluster, ``shared`` in the own namespace."""
+    """Roles and bindings; ``rules`` in the whole cluster, ``shared`` in the own namespace.
+
+    With ``tenants``, pods are created and Secrets read in these namespaces alone.
+    """
     own = namespace_rules() if shared is None else shared
+    everywhere, workloads = split(rules)
+    bindings = [
+        _binding("RoleBinding", {"name": NAME, "namespace": tenant}, WORKLOADS, subject)
+        for tenant in tenants
+    ] or [_binding("ClusterRoleBinding", {"name": WORKLOADS}, WORKLOADS, subject)]
     return [
-        _role("ClusterRole", {"name": NAME}, rules),
-        _binding("ClusterRoleBinding", {"name": NAME}, "ClusterRole", subject),
+        _role("ClusterRole", {"name": NAME}, everywhere),
+        _binding("ClusterRoleBinding", {"name": NAME}, NAME, subject),
+        _role("ClusterRole", {"name": WORKLOADS}, workloads),
+        *bindings,
         _role("Role", {"name": NAME, "namespace": namespace}, own),
-        _binding("RoleBinding", {"name": NAME, "namespace": namespace}, "Role", subject),
+        _binding("RoleBinding", {"name": NAME, "namespace": namespace}, NAME, subject, of="Role"),
     ]
 
 
@@ -290,7 +367,26 @@ def token_access(subject: Obj) -> list[Obj]:
     rules = (Rule("", ("secrets",), ("create", "delete")),)
     return [
         _role("Role", metadata, rules),
-        _binding("RoleBinding", metadata, "Role", subject),
+        _binding("RoleBinding", metadata, f"{NAME}-tokens", subject, of="Role"),
+    ]
+
+
+def kubelet_access(namespace: str = NAMESPACE) -> list[Obj]:
+    """The ServiceAccount whose short-lived tokens kubelets are shown, and its only right.
+
+    The owner of a machine has all that its kubelet is sent. With such a token it may ask other
+    kubelets for checkpoints while the token lasts, and read none of them.
+    """
+    subject: Obj = {"kind": "ServiceAccount", "name": KUBELETS, "namespace": namespace}
+    return [
+        {
+            "apiVersion": "v1",
+            "kind": "ServiceAccount",
+            "metadata": {"name": KUBELETS, "namespace": namespace},
+            "automountServiceAccountToken": False,
+        },
+        _role("ClusterRole", {"name": KUBELETS}, (_CHECKPOINT_RULE,)),
+        _binding("ClusterRoleBinding", {"name": KUBELETS}, KUBELETS, subject),
     ]
 
 
@@ -303,11 +399,11 @@ def _role(kind: str, metadata: Obj, rules: Iterable[Rule]) -> Obj:
     }
 
 
-def _binding(kind: str, metadata: Obj, role: str, subject: Obj) -> Obj:
+def _binding(kind: str, metadata: Obj, role: str, subject: Obj, *, of: str = "ClusterRole") -> Obj:
     return {
         "apiVersion": f"{_RBAC}/v1",
         "kind": kind,
         "metadata": metadata,
-        "roleRef": {"apiGroup": _RBAC, "kind": role, "name": metadata["name"]},
+        "roleRef": {"apiGroup": _RBAC, "kind": of, "name": role},
         "subjects": [subject],
     }

@@ -10,8 +10,8 @@ import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
-from corral.controllers.trainingjob.checkpoint_places import StoreRules
-from corral.controllers.trainingjob.checkpoint_stores import Stores
+from corral.families.trainingjob.checkpoints.places import StoreRules
+from corral.families.trainingjob.checkpoints.stores import Stores
 from corral.operator.endpoint import publish
 from corral.operator.reports import ReportServer, ReportService
 from corral.operator.settings import ProcessSettings
@@ -87,6 +87,8 @@ def store_rules(settings: ProcessSettings) -> StoreRules:
     """What the operator's own credentials and disks may be used for."""
     return StoreRules(
         endpoints=frozenset(settings.store_endpoints),
-        buckets=settings.store_buckets or None,
+        buckets=settings.store_buckets,
         local_root=settings.local_root,
+        local_folders=settings.local_folders,
+        egress=settings.egress,
     )

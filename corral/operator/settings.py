@@ -12,8 +12,9 @@ from pathlib import Path
 from typing import Final
 from urllib.parse import urlsplit
 
-from corral.controllers.spot.machines_settings import MachineSettings
-from corral.runtime.election import ElectionSettings
+from corral.egress.policy import EgressPolicy
+from corral.families.spot.machines.settings import MachineSettings
+from corral.runtime.leadership.election import ElectionSettings
 from corral.runtime.sharing import WHOLE, Share
 
 __all__ = [
@@ -86,7 +87,12 @@ class ProcessSettings:
     store_endpoints: tuple[str, ...] = ()
     """Servers that the operator's own credentials may be sent to beside the providers' own."""
     store_buckets: tuple[str, ...] = ()
-    """Addresses below which they may be used, such as ``s3://training``; none: everywhere."""
+    """Addresses below which they may be used, such as ``s3://training``; none: nowhere, so that
+    storage without a Secret is refused."""
+
+    allow_endpoints: tuple[str, ...] = ()
+    """``CIDR-or-host[:port]`` of servers that are called though users name them and they are not
+    public: stores, registries, token services, brokers."""
 
     registry: str = ""
     """Below which models and updates are kept as artifacts, such as
@@ -103,6 +109,8 @@ class ProcessSettings:
     there is none."""
     pod_kafka: str = ""
     """The same from within pods; empty: as from here."""
+    kafka_secret: str = ""
+    """The Secret of each namespace that logs in there, where an object names none; empty: none."""
 
     machines: MachineSettings = field(default_factory=MachineSettings)
     """Of spot jobs: how they are made."""
@@ -114,7 +122,15 @@ class ProcessSettings:
     """A folder with tls.crt, tls.key and ca.crt; None: an authority of our own in a Secret."""
     local_root: Path | None = None
     """Where checkpoints of ``storage.local`` lie; for clusters on this machine."""
+    local_folders: tuple[tuple[str, Path], ...] = ()
+    """Namespaces and folders that their jobs may name in ``storage.local`` and in which the
+    operator looks after checkpoints."""
     handle_signals: bool = True
+
+    @property
+    def egress(self) -> EgressPolicy:
+        """Which servers are called that users name. Raises ValueError."""
+        return EgressPolicy.of(self.allow_endpoints)
 
     @property
     def is_partner(self) -> bool:

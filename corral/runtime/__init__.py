@@ -13,8 +13,7 @@ from typing import TYPE_CHECKING
 from corral.kube.lazy import lazily
 
 if TYPE_CHECKING:
-    from corral.runtime.backoff import Backoff, BackoffSettings
-    from corral.runtime.children import ChildWriter, merge_diff, write_status
+    from corral.runtime.children import ChildWriter, NameTaken, merge_diff, write_status
     from corral.runtime.conditions import (
         find_condition,
         has_condition,
@@ -23,7 +22,6 @@ if TYPE_CHECKING:
         remove_condition,
         set_condition,
     )
-    from corral.runtime.consistency import ConsistencyStore, NotYetConsistent
     from corral.runtime.controller import (
         CacheSyncTimeout,
         Controller,
@@ -31,16 +29,17 @@ if TYPE_CHECKING:
         Result,
         TerminalError,
     )
-    from corral.runtime.correlation import CorrelationSettings, EventCorrelator
-    from corral.runtime.election import Election, ElectionSettings, LeaseRecord
-    from corral.runtime.endpoints import Probe, health_app, serving
+    from corral.runtime.events.correlation import CorrelationSettings, EventCorrelator
+    from corral.runtime.events.recorder import EventRecorder
     from corral.runtime.finalizers import (
         add_finalizer,
         has_finalizer,
         is_being_deleted,
         remove_finalizer,
     )
-    from corral.runtime.handlers import (
+    from corral.runtime.informers.backoff import Backoff, BackoffSettings
+    from corral.runtime.informers.consistency import ConsistencyStore, NotYetConsistent
+    from corral.runtime.informers.handlers import (
         Mapper,
         all_of,
         any_of,
@@ -51,7 +50,9 @@ if TYPE_CHECKING:
         owner_of,
         same_object,
     )
-    from corral.runtime.informer import Change, Handler, Informer, strip_managed_fields
+    from corral.runtime.informers.informer import Change, Handler, Informer, strip_managed_fields
+    from corral.runtime.informers.reflector import ReflectorSettings, Scope
+    from corral.runtime.informers.store import IndexFunction, Store
     from corral.runtime.keys import (
         compare_versions,
         format_micro_time,
@@ -62,14 +63,8 @@ if TYPE_CHECKING:
         uid_of,
         version_of,
     )
-    from corral.runtime.leader import LeaderElector, LeadershipLost
-    from corral.runtime.limiters import (
-        BucketLimiter,
-        ExponentialLimiter,
-        MaxLimiter,
-        RateLimiter,
-        default_limiter,
-    )
+    from corral.runtime.leadership.election import Election, ElectionSettings, LeaseRecord
+    from corral.runtime.leadership.leader import LeaderElector, LeadershipLost
     from corral.runtime.logcontext import (
         JsonFormatter,
         LogFormat,
@@ -97,34 +92,39 @@ if TYPE_CHECKING:
         set_controller,
         set_owner,
     )
-    from corral.runtime.recorder import EventRecorder
-    from corral.runtime.reflector import ReflectorSettings, Scope
-    from corral.runtime.store import IndexFunction, Store
-    from corral.runtime.workqueue import LOW_PRIORITY, QueueShutDown, WorkQueue
+    from corral.runtime.queues.limiters import (
+        BucketLimiter,
+        ExponentialLimiter,
+        MaxLimiter,
+        RateLimiter,
+        default_limiter,
+    )
+    from corral.runtime.queues.workqueue import LOW_PRIORITY, QueueShutDown, WorkQueue
+    from corral.runtime.serving.endpoints import Probe, health_app, serving
 
 _HOMES = {
-    "backoff": "Backoff BackoffSettings",
-    "children": "ChildWriter merge_diff write_status",
+    "informers.backoff": "Backoff BackoffSettings",
+    "children": "ChildWriter NameTaken merge_diff write_status",
     "conditions": (
         "find_condition has_condition is_condition_false is_condition_true "
         "remove_condition set_condition"
     ),
-    "consistency": "ConsistencyStore NotYetConsistent",
+    "informers.consistency": "ConsistencyStore NotYetConsistent",
     "controller": "CacheSyncTimeout Controller Reconciler Result TerminalError",
-    "correlation": "CorrelationSettings EventCorrelator",
-    "election": "Election ElectionSettings LeaseRecord",
-    "endpoints": "Probe health_app serving",
+    "events.correlation": "CorrelationSettings EventCorrelator",
+    "leadership.election": "Election ElectionSettings LeaseRecord",
+    "serving.endpoints": "Probe health_app serving",
     "finalizers": "add_finalizer has_finalizer is_being_deleted remove_finalizer",
-    "handlers": (
+    "informers.handlers": (
         "Mapper all_of any_of generation_changed mapped metadata_changed owner_by_uid "
         "owner_of same_object"
     ),
-    "informer": "Change Handler Informer strip_managed_fields",
+    "informers.informer": "Change Handler Informer strip_managed_fields",
     "keys": (
         "compare_versions format_micro_time format_time join_key key_of split_key uid_of version_of"
     ),
-    "leader": "LeaderElector LeadershipLost",
-    "limiters": "BucketLimiter ExponentialLimiter MaxLimiter RateLimiter default_limiter",
+    "leadership.leader": "LeaderElector LeadershipLost",
+    "queues.limiters": "BucketLimiter ExponentialLimiter MaxLimiter RateLimiter default_limiter",
     "logcontext": (
         "JsonFormatter LogFormat ReconcileContext ReconcileFields TextFormatter "
         "configure_logging current_reconcile reconciling"
@@ -138,10 +138,10 @@ _HOMES = {
         "index_by_controller_uid index_by_uid is_controlled_by owner_reference "
         "set_controller set_owner"
     ),
-    "recorder": "EventRecorder",
-    "reflector": "ReflectorSettings Scope",
-    "store": "IndexFunction Store",
-    "workqueue": "LOW_PRIORITY QueueShutDown WorkQueue",
+    "events.recorder": "EventRecorder",
+    "informers.reflector": "ReflectorSettings Scope",
+    "informers.store": "IndexFunction Store",
+    "queues.workqueue": "LOW_PRIORITY QueueShutDown WorkQueue",
 }
 
 __all__ = [
@@ -176,6 +176,7 @@ __all__ = [
     "Mapper",
     "MaxLimiter",
     "MeteredClient",
+    "NameTaken",
     "NotYetConsistent",
     "Operator",
     "OperatorSettings",

@@ -10,14 +10,25 @@ from __future__ import annotations
 from typing import Any
 
 from corral.kube.client import KubeClient, Propagation
-from corral.kube.errors import NotFound
+from corral.kube.errors import Forbidden, NotFound
 from corral.kube.resources import Resource
 from corral.kube.types import Obj
-from corral.runtime.consistency import ConsistencyStore
+from corral.runtime.informers.consistency import ConsistencyStore
 from corral.runtime.keys import key_of, uid_of, version_of
-from corral.runtime.owners import set_controller
+from corral.runtime.owners import is_controlled_by, set_controller
 
-__all__ = ["ChildWriter", "merge_diff", "write_status"]
+__all__ = ["ChildWriter", "NameTaken", "merge_diff", "write_status"]
+
+
+class NameTaken(Forbidden):
+    """An object has the name that a child would have, and is not its owner's: it is left alone."""
+
+    def __init__(self, owner: Obj, resource: Resource, name: str) -> None:
+        whose = f"{owner.get('kind', 'object')} {owner['metadata']['name']}"
+        super().__init__(
+            f'{resource.kind} "{name}" exists and is not controlled by {whose}: '
+            "delete it, or choose another name"
+        )
 
 
 class ChildWriter:
@@ -38,7 +49,7 @@ class ChildWriter:
         """Server-side apply: the child exists and has these fields afterwards.
 
         The owner becomes its controller (``child`` is changed for that); fields of other managers
-        that are not named stay as they are.
+        that are not named stay as they are. It takes over whatever has the name: see `put`.
 
         Raises:
             OwnershipError: the child says that it belongs to another owner or namespace.
@@ -49,6 +60,24 @@ class ChildWriter:
         )
         self._note(owner, resource, written)
         return written
+
+    async def put(self, owner: Obj, resource: Resource, child: Obj) -> Obj:
+        """Apply a child that does not exist, or that the owner controls already.
+
+        Raises:
+            NameTaken: there is one of its name that belongs to somebody else, or to nobody.
+        """
+        metadata = child["metadata"]
+        name, namespace = metadata["name"], metadata.get("namespace")
+        try:
+            live = await self._client.get(
+                resource, name, namespace=namespace or owner["metadata"].get("namespace")
+            )
+        except NotFound:
+            return await self.apply(owner, resource, child)
+        if not is_controlled_by(live, owner):
+            raise NameTaken(owner, resource, name)
+        return await self.apply(owner, resource, child)
 
     async def create(self, owner: Obj, resource: Resource, child: Obj) -> Obj:
         """Create the child, controlled by the owner; ``generateName`` works.

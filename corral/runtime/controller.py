@@ -18,14 +18,14 @@ import uuid
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 
-from corral.runtime.consistency import NotYetConsistent
-from corral.runtime.handlers import Mapper, same_object
-from corral.runtime.informer import Change, Informer
-from corral.runtime.limiters import RateLimiter
+from corral.runtime.informers.consistency import NotYetConsistent
+from corral.runtime.informers.handlers import Mapper, same_object
+from corral.runtime.informers.informer import Change, Informer
 from corral.runtime.logcontext import ReconcileContext, reconciling
 from corral.runtime.metrics import RuntimeMetrics
+from corral.runtime.queues.limiters import RateLimiter
+from corral.runtime.queues.workqueue import LOW_PRIORITY, QueueShutDown, WorkQueue
 from corral.runtime.sharing import WHOLE, Share
-from corral.runtime.workqueue import LOW_PRIORITY, QueueShutDown, WorkQueue
 
 __all__ = ["CacheSyncTimeout", "Controller", "Reconciler", "Result", "TerminalError"]
 

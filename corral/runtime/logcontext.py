@@ -4,7 +4,8 @@ The reconcile is carried by a context variable, so that everything that is logge
 whomever, can be told apart: `ReconcileFields` on a handler gives records ``controller``, ``object``
 and ``reconcile_id``. `configure_logging` sets up a process. A line of JSON is one object: ``time``,
 ``level``, ``logger``, ``message``, these three where there is a reconcile, ``exception`` where
-there is one, and whatever was passed as ``extra``. Writing a line never fails.
+there is one, and whatever was passed as ``extra``. Writing a line never fails, and what a message
+quotes is escaped: nobody writes lines of ours.
 """
 
 from __future__ import annotations
@@ -15,9 +16,12 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from datetime import UTC, datetime
+from textwrap import indent
 from typing import Any, Literal, NamedTuple, TextIO
 
 import orjson
+
+from corral.kube.printable import printable, printable_json, printable_lines
 
 __all__ = [
     "JsonFormatter",
@@ -100,12 +104,13 @@ class TextFormatter(logging.Formatter):
     """For people: time, level, logger, message, and the reconcile in brackets."""
 
     def format(self, record: logging.LogRecord) -> str:
-        line = f"{_time(record)} {record.levelname} {record.name}: {_message(record)}"
+        line = f"{_time(record)} {record.levelname} {record.name}: {printable(_message(record))}"
         fields = [f"{name}={value}" for name in _OWN if (value := getattr(record, name, ""))]
         if fields:
-            line += f" [{' '.join(fields)}]"
+            line += printable(f" [{' '.join(fields)}]")
         if record.exc_info:
-            line += f"\n{self.formatException(record.exc_info)}"
+            # indented: no line of it can be taken for one of ours
+            line += "\n" + indent(printable_lines(self.formatException(record.exc_info)), "    ")
         return line
 
 
@@ -139,7 +144,8 @@ def _message(record: logging.LogRecord) -> str:
 
 def _dumped(line: dict[str, Any]) -> str:
     try:
-        return orjson.dumps(line, default=str, option=orjson.OPT_NON_STR_KEYS).decode()
+        made = orjson.dumps(line, default=str, option=orjson.OPT_NON_STR_KEYS).decode()
+        return printable_json(made)
     except (TypeError, ValueError):
         # Texts that are no UTF-8, numbers too large, things that cannot even be printed.
         return orjson.dumps({key: ascii(value) for key, value in line.items()}).decode()

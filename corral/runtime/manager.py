@@ -21,12 +21,12 @@ from typing import Any
 from corral.kube.client import KubeClient
 from corral.kube.resources import Resource
 from corral.runtime.controller import CacheSyncTimeout, Controller, Reconciler
-from corral.runtime.informer import Informer, Transform, strip_managed_fields
-from corral.runtime.leader import LeaderElector
-from corral.runtime.limiters import BucketLimiter, RateLimiter
+from corral.runtime.events.recorder import EVENTS_AT_ONCE, EVENTS_PER_SECOND, EventRecorder
+from corral.runtime.informers.informer import Informer, Transform, strip_managed_fields
+from corral.runtime.informers.reflector import ReflectorSettings, Scope
+from corral.runtime.leadership.leader import LeaderElector
 from corral.runtime.metrics import RuntimeMetrics
-from corral.runtime.recorder import EVENTS_AT_ONCE, EVENTS_PER_SECOND, EventRecorder
-from corral.runtime.reflector import ReflectorSettings, Scope
+from corral.runtime.queues.limiters import BucketLimiter, RateLimiter
 from corral.runtime.sharing import WHOLE
 
 __all__ = ["Manager", "ManagerSettings"]

@@ -7,8 +7,8 @@ from collections.abc import Callable
 from prometheus_client import CollectorRegistry
 
 from corral.kube.client import KubeClient
-from corral.kube.config import ClusterConfig
-from corral.kube.transport import ClientSettings
+from corral.kube.connection.config import ClusterConfig
+from corral.kube.connection.transport import ClientSettings
 from corral.runtime.metrics import RuntimeMetrics
 
 __all__ = ["MeteredClient"]

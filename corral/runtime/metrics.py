@@ -22,7 +22,7 @@ _RECONCILE_BUCKETS = (
 
 
 class QueueMetrics:
-    """What one queue reports; a `corral.runtime.workqueue.QueueObserver`."""
+    """What one queue reports; a `corral.runtime.queues.workqueue.QueueObserver`."""
 
     def __init__(self, metrics: RuntimeMetrics, name: str) -> None:
         self._depth = metrics.queue_depth.labels(name)

@@ -17,8 +17,8 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Protocol
 
-from corral.runtime.endpoints import Probe, health_app, serving
 from corral.runtime.manager import Manager
+from corral.runtime.serving.endpoints import Probe, health_app, serving
 from corral.runtime.webhooks.service import WebhookService
 
 __all__ = ["Operator", "OperatorSettings", "Served"]

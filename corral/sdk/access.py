@@ -1,8 +1,8 @@
 """`Access`: what the SDK asks of whatever it talks to, and how it does so on a cluster.
 
-There are two: `ClusterAccess` (any Kubernetes, ours included, through `corral.jobs`) and
+There are two: `ClusterAccess` (any Kubernetes, ours included, through `corral.client`) and
 `corral.sdk.gateway.GatewayAccess` (REST). Both answer alike and raise the errors of
-`corral.jobs.errors`; one suite of cases holds them to it.
+`corral.client.errors`; one suite of cases holds them to it.
 """
 
 from __future__ import annotations
@@ -14,20 +14,20 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
-from corral.jobs.client import Jobs
-from corral.jobs.explain import Explanation
-from corral.jobs.kinds import JobKind, Role
-from corral.jobs.queries import ListQuery, Page
-from corral.jobs.translate import Asked, telling
-from corral.jobs.watching import Change
+from corral.client.explain.explanation import Explanation
+from corral.client.jobs import Jobs
+from corral.client.kinds import JobKind, Role
+from corral.client.queries import ListQuery, Page
+from corral.client.translate import Asked, telling
+from corral.client.watching import Change
 from corral.kube.client import KubeClient
-from corral.kube.config import ClusterConfig
+from corral.kube.connection.config import ClusterConfig
 from corral.kube.resources import CONFIGMAPS
 from corral.kube.types import Obj
-from corral.sdk.shipping import LIMIT, Shipped, ship, ship_archive
+from corral.sdk.programs.shipping import LIMIT, Shipped, ship, ship_archive
 
 if TYPE_CHECKING:
-    from corral.jobs.logs import LogQuery
+    from corral.client.logs.streaming import LogQuery
 
 __all__ = ["Access", "ClusterAccess", "LogPiece"]
 

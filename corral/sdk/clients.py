@@ -8,15 +8,15 @@ import random
 from collections.abc import AsyncGenerator, Callable, Iterable
 from typing import ClassVar, Unpack
 
-from corral.jobs.errors import BadRequest
-from corral.jobs.kinds import kind_of
+from corral.client.errors import BadRequest
+from corral.client.kinds import kind_of
 from corral.kube.types import Obj
 from corral.sdk.access import Access
 from corral.sdk.connect import Connection
 from corral.sdk.explained import Explained
 from corral.sdk.jobclient import AsyncJobClient, Callback, Name
 from corral.sdk.mpijobs import MPIJob
-from corral.sdk.programs import Arguments, Target, code_of
+from corral.sdk.programs.program import Arguments, Target, code_of
 from corral.sdk.training import TrainOptions, job_name, training_job
 from corral.sdk.views import Events, Job, LogLine
 

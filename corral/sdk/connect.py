@@ -14,9 +14,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
-from corral.jobs.errors import BadRequest
-from corral.kube.config import ClusterConfig, ConfigError
-from corral.kube.kubeconfig import load_config
+from corral.client.errors import BadRequest
+from corral.kube.connection.config import ClusterConfig, ConfigError
+from corral.kube.connection.kubeconfig import load_config
 from corral.sdk.access import Access, ClusterAccess
 from corral.sdk.errors import NoCluster
 

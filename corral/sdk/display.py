@@ -5,10 +5,12 @@ Everything that comes from a cluster is escaped. rich is loaded when a terminal 
 
 from __future__ import annotations
 
+import html
 from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime, timedelta
-from html import escape
 from typing import TYPE_CHECKING, Any, Final
+
+from corral.kube.printable import printable, printable_lines
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -90,6 +92,12 @@ def _short(text: str) -> str:
 
 # -- HTML ------------------------------------------------------------------------------------------
 
+
+def escape(text: str) -> str:
+    """For HTML: no markup, and nothing that turns or hides what stands beside it."""
+    return html.escape(printable_lines(text))
+
+
 _CELL: Final = "text-align:left;padding:2px 10px 2px 0;vertical-align:top"
 
 
@@ -163,7 +171,7 @@ def table(columns: Sequence[str], rows: Iterable[Sequence[str]]) -> RenderableTy
 
     out = Table(*columns, box=None, header_style="bold", pad_edge=False)
     for row in rows:
-        out.add_row(*(Text(text, style=_COLOURS.get(text, _GREY)[1]) for text in row))
+        out.add_row(*(Text(printable(text), style=_COLOURS.get(text, _GREY)[1]) for text in row))
     return out
 
 
@@ -173,7 +181,9 @@ def job_panel(job: Job) -> RenderableType:
     from rich.text import Text
 
     style = _COLOURS.get(job.phase, _GREY)[1]
-    title = Text.assemble((job.name, "bold"), f" {job.kind} ", (job.phase, style))
+    title = Text.assemble(
+        (printable(job.name), "bold"), f" {job.kind} ", (printable(job.phase), style)
+    )
     lines: list[Any] = [title]
     if job.progress.percent is not None:
         lines.append(ProgressBar(total=100, completed=job.progress.percent, width=40))
@@ -183,5 +193,5 @@ def job_panel(job: Job) -> RenderableType:
         f"{job.ready} of {job.replicas} replicas ready",
         job.message,
     )
-    lines += [Text(text) for text in told if text]
+    lines += [Text(printable(text)) for text in told if text]
     return Group(*lines)

@@ -1,4 +1,4 @@
-"""What can go wrong in the SDK: the tree of `corral.jobs.errors`, and these.
+"""What can go wrong in the SDK: the tree of `corral.client.errors`, and these.
 
     JobError
       CannotShip         400  the function, script or folder cannot be sent to pods
@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from corral.jobs.errors import JobError, Unavailable
+from corral.client.errors import JobError, Unavailable
 
 if TYPE_CHECKING:
     from corral.sdk.explained import Explained

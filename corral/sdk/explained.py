@@ -1,12 +1,13 @@
-"""Why a job waits or failed, as `corral.jobs` explains it, for notebooks and terminals."""
+"""Why a job waits or failed, as `corral.client` explains it, for notebooks and terminals."""
 
 from __future__ import annotations
 
-from html import escape
 from typing import TYPE_CHECKING, Self
 
-from corral.jobs.explain import Explanation
+from corral.client.explain.explanation import Explanation
+from corral.kube.printable import printable
 from corral.sdk import display
+from corral.sdk.display import escape
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -38,7 +39,7 @@ class Explained(Explanation):
         from rich.console import Group
         from rich.text import Text
 
-        lines = [Text(self.headline, style="bold")]
-        lines += [Text(f"  - {text}") for text in self.reasons]
-        lines += [Text(f"  hint: {text}", style="italic") for text in self.hints]
+        lines = [Text(printable(self.headline), style="bold")]
+        lines += [Text(printable(f"  - {text}")) for text in self.reasons]
+        lines += [Text(printable(f"  hint: {text}"), style="italic") for text in self.hints]
         return Group(*lines)

@@ -21,21 +21,21 @@ from urllib.parse import quote
 import aiohttp
 import orjson
 
-from corral.jobs.errors import BadRequest, Expired, ServerError, Unavailable
-from corral.jobs.explain import Explanation
-from corral.jobs.kinds import JobKind
-from corral.jobs.log_frames import MEDIA_TYPE
-from corral.jobs.log_remote import log_params, remote_logs
-from corral.jobs.logs import LogQuery
-from corral.jobs.queries import ListQuery, Page
-from corral.jobs.watching import Change
+from corral.client.errors import BadRequest, Expired, ServerError, Unavailable
+from corral.client.explain.explanation import Explanation
+from corral.client.kinds import JobKind
+from corral.client.logs.frames import MEDIA_TYPE
+from corral.client.logs.remote import log_params, remote_logs
+from corral.client.logs.streaming import LogQuery
+from corral.client.queries import ListQuery, Page
+from corral.client.watching import Change
 from corral.kube.types import Obj
 from corral.sdk.access import LogPiece
-from corral.sdk.archive import pack
 from corral.sdk.errors import NoCluster
 from corral.sdk.problems import error_of
+from corral.sdk.programs.archive import pack
+from corral.sdk.programs.shipping import Shipped, inline
 from corral.sdk.serverevents import ServerEvent, server_events
-from corral.sdk.shipping import Shipped, inline
 
 __all__ = ["GatewayAccess"]
 

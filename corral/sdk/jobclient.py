@@ -16,10 +16,10 @@ from datetime import datetime
 from types import TracebackType
 from typing import Any, ClassVar, Final, Self
 
-from corral.jobs.errors import BadRequest, NotFound, WaitTimeout
-from corral.jobs.kinds import JobKind, kind_of, kind_of_object
-from corral.jobs.queries import ListQuery
-from corral.jobs.watching import Change
+from corral.client.errors import BadRequest, NotFound, WaitTimeout
+from corral.client.kinds import JobKind, kind_of, kind_of_object
+from corral.client.queries import ListQuery
+from corral.client.watching import Change
 from corral.kube.types import Obj
 from corral.sdk.access import Access
 from corral.sdk.connect import Connection, connect
@@ -161,7 +161,7 @@ class AsyncJobClient:
 
         With ``follow`` it goes on until the job is over. Each line says whose it is.
         """
-        from corral.jobs.logs import LogQuery
+        from corral.client.logs.streaming import LogQuery
 
         known, where = self._at(kind, namespace)
         query = LogQuery(

@@ -9,9 +9,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Self
 
-from corral.jobs.errors import BadRequest
-from corral.jobs.kinds import kind_of
-from corral.jobs.phases import section, text
+from corral.client.errors import BadRequest
+from corral.client.kinds import kind_of
+from corral.client.phases import section, text
 from corral.kube.types import Obj
 from corral.sdk import display
 from corral.sdk.resources import ResourceSpec

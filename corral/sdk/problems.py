@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
-from corral.jobs import errors
-from corral.jobs.errors import FieldProblem, JobError
+from corral.client import errors
+from corral.client.errors import FieldProblem, JobError
 from corral.kube.types import Obj
 
 __all__ = ["error_of"]

@@ -6,7 +6,7 @@ from collections.abc import AsyncGenerator, AsyncIterator
 from dataclasses import dataclass
 from typing import Final
 
-from corral.jobs.errors import ServerError
+from corral.client.errors import ServerError
 
 __all__ = ["ServerEvent", "server_events"]
 

@@ -22,7 +22,7 @@ from corral.sdk.jobclient import AsyncJobClient, Callback, Name
 from corral.sdk.learning import Metrics
 from corral.sdk.loop import LoopThread
 from corral.sdk.mpijobs import MPIJob
-from corral.sdk.programs import Arguments, Target
+from corral.sdk.programs.program import Arguments, Target
 from corral.sdk.training import TrainOptions
 from corral.sdk.views import Events, Job, Jobs, LogLine
 

@@ -10,13 +10,13 @@ from copy import deepcopy
 from typing import Any, Final, Literal, TypedDict
 from urllib.parse import urlsplit
 
-from corral.api.training_spec import FRAMEWORKS
-from corral.jobs.errors import BadRequest
+from corral.api.training.spec import FRAMEWORKS
+from corral.client.errors import BadRequest
 from corral.kube.types import Obj
-from corral.sdk import packages as pip
-from corral.sdk.programs import Code
+from corral.sdk.programs import packages as pip
+from corral.sdk.programs.program import Code
+from corral.sdk.programs.shipping import Shipped
 from corral.sdk.resources import ResourceSpec
-from corral.sdk.shipping import Shipped
 
 __all__ = ["TrainOptions", "checkpoint_of", "default_image", "job_name", "training_job"]
 

@@ -11,10 +11,11 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any, Self
 
-from corral.jobs.kinds import JobKind, Role
-from corral.jobs.phases import section, status_of, text
-from corral.jobs.summary import Diagnosis, diagnosis_of
-from corral.jobs.times import duration, finish_time, parse_time, start_time
+from corral.client.kinds import JobKind, Role
+from corral.client.phases import section, status_of, text
+from corral.client.summary import Diagnosis, diagnosis_of
+from corral.client.times import duration, finish_time, parse_time, start_time
+from corral.kube.printable import printable
 from corral.kube.types import Obj
 from corral.sdk import display
 
@@ -163,7 +164,8 @@ class Job:
     def __repr__(self) -> str:
         parts = [self.phase, f"{self.ready}/{self.replicas} replicas", str(self.progress)]
         parts += [f"{name}={value:.4g}" for name, value in self.metrics.items()]
-        return f"<{self.kind} {self.namespace}/{self.name}: {', '.join(filter(None, parts))}>"
+        told = ", ".join(filter(None, parts))
+        return printable(f"<{self.kind} {self.namespace}/{self.name}: {told}>")
 
     def _repr_html_(self) -> str:
         return display.job_html(self)
@@ -211,7 +213,7 @@ class Event:
 
     def __str__(self) -> str:
         when = f"{self.time:%H:%M:%S} " if self.time else ""
-        return f"{when}{self.type} {self.reason} {self.about}: {self.message}"
+        return printable(f"{when}{self.type} {self.reason} {self.about}: {self.message}")
 
 
 class Events(list[Event]):

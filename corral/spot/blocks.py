@@ -57,7 +57,8 @@ class Blocks:
         key = _key(place, why, spot=spot)
         times = self._in_a_row[key] = self._in_a_row.get(key, 0) + 1
         length = scale * min(_FIRST_S[why] * 2.0 ** min(times - 1, 16), _LONGEST_S[why])
-        self._until[key] = max(self._until.get(key, 0.0), now + length)
+        before = min(self._until.get(key, 0.0), now + _LONGEST_S[why])  # whatever a clock said then
+        self._until[key] = max(before, now + length)
         return self._until[key]
 
     def give(self, place: Place, *, spot: bool = True) -> None:
@@ -74,7 +75,11 @@ class Blocks:
         return max(self._until.get(_key(place, why, spot=spot), 0.0) for why in Refusal)
 
     def blocked(self, place: Place, now: float, *, spot: bool = True) -> bool:
-        return self.until(place, spot=spot) > now
+        """A block that would last longer than any is of a clock that was wrong: it counts not."""
+        return any(
+            now < self._until.get(_key(place, why, spot=spot), 0.0) <= now + longest
+            for why, longest in _LONGEST_S.items()
+        )
 
     def as_object(self) -> dict[str, Any]:
         """As JSON keeps it."""

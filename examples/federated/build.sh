@@ -41,11 +41,12 @@ system_clang() {
 }
 system_zig() { has zig && attempt zig cc --target=wasm32-wasi; }
 wheel() {
-  local venv=$cache/zig python=${PYTHON:-python3}
-  if [ ! -e "$venv/.complete" ]; then
+  local venv=$cache/zig python=${PYTHON:-python3} lock=$here/../../requirements/wasm.lock
+  if ! cmp -s "$lock" "$venv/.complete"; then
     rm -rf "$venv"
     "$python" -m venv "$venv" && "$venv/bin/python" -m pip install --quiet \
-      --disable-pip-version-check --retries 1 --only-binary :all: "ziglang>=0.13" && touch "$venv/.complete"
+      --disable-pip-version-check --retries 1 --only-binary :all: --require-hashes -r "$lock" &&
+      cp "$lock" "$venv/.complete"
   fi >"$work/log" 2>&1 || return 1
   attempt "$venv/bin/python" -m ziglang cc --target=wasm32-wasi
 }

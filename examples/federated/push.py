@@ -2,7 +2,8 @@
 
     python push.py MODULE oci://registry.corral.local/NAMESPACE/NAME:TAG [--data-dir ~/.corral]
 
-It does so as the account `default` of the namespace that the repository's name begins with.
+It does so as the account `default` of the namespace that the repository's name begins with, with
+a token that is made for the registry: who may ask for one may push.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from pathlib import Path
 
 from corral.kube import KubeClient
 from corral.oci import Artifacts, Layer, Reference, Registries, endpoints
+from corral.oci.own import AUDIENCE
 
 MEDIA_TYPE = "application/vnd.wasm.content.layer.v1+wasm"
 
@@ -25,7 +27,11 @@ async def push(module: Path, where: str, data: Path) -> str:
     facts = json.loads((data / "registry.json").read_text())
     async with KubeClient.from_kubeconfig(str(data / "kubeconfig")) as client:
         path = f"/api/v1/namespaces/{namespace}/serviceaccounts/default/token"
-        asked = {"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", "spec": {}}
+        asked = {
+            "apiVersion": "authentication.k8s.io/v1",
+            "kind": "TokenRequest",
+            "spec": {"audiences": [AUDIENCE]},
+        }
         answer = json.loads(await client.request("POST", path, body=asked))
     token = answer["status"]["token"]
     known = endpoints([f"{facts['name']}={facts['url']}"], token=lambda: token)

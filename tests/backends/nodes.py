@@ -16,6 +16,8 @@ from tests.backends.base import Backend, wait_for
 from tests.backends.embedded import node_token
 
 NOBODY = 65534
+OPEN_TO_CASES = ("--allow-host-access=path", f"--expose={Path(__file__).parents[2]}")
+"""Options by which pods see what cases and examples have on this machine."""
 SYSTEM_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 ORDINARY = ("setpriv", f"--reuid={NOBODY}", f"--regid={NOBODY}", "--clear-groups")
 
@@ -136,9 +138,15 @@ def add_node(
     isolation: str = "auto",
     ordinary: bool = False,
     options: tuple[str, ...] = (),
+    open_to_cases: bool = True,
 ) -> Node:
-    """Start a node that works for the backend, with a node's own rights."""
+    """Start a node that works for the backend, with a node's own rights.
+
+    ``open_to_cases``: pods may mount folders that cases make, and see the programs of this tree.
+    """
     backend.allow()
+    if open_to_cases:
+        options = (*OPEN_TO_CASES, *options)
     node = Node(backend, name, isolation=isolation, ordinary=ordinary, options=options)
     try:
         node.start()

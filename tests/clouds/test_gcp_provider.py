@@ -15,6 +15,7 @@ from cryptography.hazmat.primitives.asymmetric import padding, rsa
 
 from corral.clouds import AccountRefused, CloudError, QuotaExceeded, StockOut, Transient, VmRef
 from corral.clouds.gcp import GcpProvider, GcpSettings, MachineIdentity, ServiceAccount
+from corral.egress import EgressPolicy
 from tests.clouds import harness
 from tests.clouds.faults import Server, instantly
 from tests.clouds.gcp_server import TOKEN
@@ -186,7 +187,12 @@ async def test_a_service_account_signs_for_its_tokens(
 ) -> None:
     now = [1_000_000.0]
     source = ServiceAccount(account(key, tokens.endpoint), clock=lambda: now[0])
-    settings = GcpSettings(project="p", endpoint=cloud.server.endpoint, patience=PATIENCE)
+    settings = GcpSettings(
+        project="p",
+        endpoint=cloud.server.endpoint,
+        patience=PATIENCE,
+        egress=EgressPolicy.of([tokens.endpoint]),
+    )
     provider = GcpProvider(settings, source, rng=Random(1), pause=instantly)
     try:
         await provider.create(cloud.request)
@@ -210,7 +216,12 @@ async def test_a_refused_token_is_renewed_once(
 ) -> None:
     tokens.token = "stale"
     source = ServiceAccount(account(key, tokens.endpoint))
-    settings = GcpSettings(project="p", endpoint=cloud.server.endpoint, patience=PATIENCE)
+    settings = GcpSettings(
+        project="p",
+        endpoint=cloud.server.endpoint,
+        patience=PATIENCE,
+        egress=EgressPolicy.of([tokens.endpoint]),
+    )
 
     async def pause(seconds: float) -> None:
         tokens.token = TOKEN
@@ -228,7 +239,12 @@ async def test_a_refused_token_is_renewed_once(
 
 
 async def test_the_machine_has_an_identity(cloud: Cloud, tokens: TokenServer) -> None:
-    settings = GcpSettings(project="p", endpoint=cloud.server.endpoint, patience=PATIENCE)
+    settings = GcpSettings(
+        project="p",
+        endpoint=cloud.server.endpoint,
+        patience=PATIENCE,
+        egress=EgressPolicy.of([tokens.endpoint]),
+    )
     provider = GcpProvider(settings, MachineIdentity(tokens.endpoint), pause=instantly)
     try:
         assert await provider.list(OWNER) == []

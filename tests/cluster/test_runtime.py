@@ -15,8 +15,8 @@ from urllib.parse import urlsplit
 import pytest
 
 from corral.kube import KubeClient, Obj
+from corral.kube.connection.transport import ClientSettings
 from corral.kube.resources import CONFIGMAPS, DEPLOYMENTS, EVENTS, LEASES
-from corral.kube.transport import ClientSettings
 from corral.runtime import (
     CONTROLLER_UID_INDEX,
     BackoffSettings,

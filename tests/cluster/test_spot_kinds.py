@@ -10,7 +10,7 @@ import pytest
 import yaml
 from typer.testing import CliRunner
 
-from corral.api.spot import KINDS, CheckpointBackup, SpotInstanceJob, SpotInstanceVM
+from corral.api.spot.kinds import KINDS, CheckpointBackup, SpotInstanceJob, SpotInstanceVM
 from corral.cli.main import app
 from tests.backends import Backend
 from tests.cluster.objects import Obj, Objects, eventually

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from tests.backends.base import Backend, wait_for
+from tests.backends.nodes import OPEN_TO_CASES
 
 CORRAL = (sys.executable, "-m", "corral.cli.main")
 TOKENS = 'admin-token,admin,admin,"system:masters"\n'
@@ -40,7 +41,7 @@ class Up(Backend):
         self.log.write_text("")
         process = self.spawn(
             "up", *CORRAL, "up", "--data-dir", str(self.data), "--port", "0",
-            "--token-file", str(self.folder / "tokens.csv"), *self.options,
+            "--token-file", str(self.folder / "tokens.csv"), *OPEN_TO_CASES, *self.options,
         )  # fmt: skip
         wait_for(process, self.log, "corral is ready")
         self.server = f"https://127.0.0.1:{(self.data / 'port').read_text().strip()}"
@@ -110,7 +111,15 @@ def processes_of(folder: Path) -> list[int]:
     return found
 
 
-def job(name: str, command: list[str], **spec: Any) -> dict[str, Any]:
+def job(
+    name: str, command: list[str], *, folder: Path | None = None, **spec: Any
+) -> dict[str, Any]:
+    """``folder`` of the machine is at the same place in the pods."""
+    container: dict[str, Any] = {"name": "main", "image": "busybox", "command": command}
+    volumes = []
+    if folder is not None:
+        container["volumeMounts"] = [{"name": "folder", "mountPath": str(folder)}]
+        volumes = [{"name": "folder", "hostPath": {"path": str(folder)}}]
     return {
         "apiVersion": "batch/v1",
         "kind": "Job",
@@ -120,7 +129,8 @@ def job(name: str, command: list[str], **spec: Any) -> dict[str, Any]:
                 "spec": {
                     "restartPolicy": "Never",
                     "terminationGracePeriodSeconds": 1,
-                    "containers": [{"name": "main", "image": "busybox", "command": command}],
+                    "containers": [container],
+                    "volumes": volumes,
                 }
             },
             **spec,

@@ -47,6 +47,7 @@ def work(name: str, place: Path, *, completions: int, parallelism: int, seconds:
     made = job(
         name,
         ["python", "-c", WORK],
+        folder=place,
         completions=completions,
         parallelism=parallelism,
         completionMode="Indexed",

@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from corral.cli.demo_federated import learn
-from corral.cli.demo_mpi import launch
-from corral.cli.demo_spot import survive
+from corral.cli.demo.federated import learn
+from corral.cli.demo.mpi import launch
+from corral.cli.demo.spot import survive
 from corral.kube import KubeClient
 from corral.kube.resources import NAMESPACES, SERVICEACCOUNTS
 from tests.e2e.clusters import Up

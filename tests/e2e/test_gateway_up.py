@@ -54,7 +54,7 @@ def test_a_job_over_rest_on_a_cluster_of_ones_own(up: Up) -> None:
     )
     assert ask(up, f"{JOBS}/hello/logs") == (200, b"hello\n")
     assert ask(up, JOBS, token="nobody-knows-it")[0] == 401
-    audit = (up.data / "logs" / "audit.log").read_text()
+    audit = (up.data / "logs" / "gateway-audit.log").read_text()
     assert '"user":"admin"' in audit
     assert "admin-token" not in audit
     assert not (up.data / "credentials" / "gateway.kubeconfig").exists()

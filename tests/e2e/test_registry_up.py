@@ -81,7 +81,8 @@ async def test_models_are_kept_for_those_who_may(up: Up) -> None:
     assert await pull(up, ref) == b"weights"
     account = await token_of(up, "default")
     assert await pull(up, ref, account) == b"weights", "its own namespace"
-    await push(up, REF.with_tag("mine"), b"update", account)
+    with pytest.raises(Denied, match="may not create"):
+        await push(up, REF.with_tag("mine"), b"update", account)
     elsewhere = Reference.parse(f"oci://{OWN}/other/job/models:round-1")
     await push(up, elsewhere, b"secret")
     for token, words in ((account, "may not"), ("nobody-knows-it", "does not know"), ("", "show")):
@@ -102,7 +103,7 @@ from pathlib import Path
 from corral.oci import Artifacts, Layer, Reference, Registries, endpoints
 
 async def work():
-    token = Path("/var/run/secrets/kubernetes.io/serviceaccount/token").read_text
+    token = Path(os.environ["CORRAL_REGISTRY_TOKEN"]).read_text
     pairs = [f"{name}={url}" for name, url in json.loads(os.environ["CORRAL_REGISTRIES"]).items()]
     async with Artifacts(Registries(endpoints(pairs, token=token))) as artifacts:
         ref = Reference.parse("oci://registry.corral.local/default/job/updates:from-a-pod")
@@ -112,7 +113,7 @@ asyncio.run(work())
 """
 
 
-async def test_a_pod_pushes_with_its_own_token(up: Up) -> None:
+async def test_a_pod_pushes_with_a_token_for_the_registry(up: Up) -> None:
     from corral.cluster.registry.local import POD_URL
 
     container = {
@@ -120,13 +121,19 @@ async def test_a_pod_pushes_with_its_own_token(up: Up) -> None:
         "image": "corral:latest",
         "imagePullPolicy": "IfNotPresent",
         "command": ["python", "-c", PUSH],
-        "env": [{"name": "CORRAL_REGISTRIES", "value": json.dumps({OWN: POD_URL})}],
+        "env": [
+            {"name": "CORRAL_REGISTRIES", "value": json.dumps({OWN: POD_URL})},
+            {"name": "CORRAL_REGISTRY_TOKEN", "value": "/var/run/secrets/corral/token"},
+        ],
+        "volumeMounts": [{"name": "token", "mountPath": "/var/run/secrets/corral"}],
     }
+    source = {"path": "token", "audience": "registry.corral.dev"}
+    token = {"name": "token", "projected": {"sources": [{"serviceAccountToken": source}]}}
     pod = {
         "apiVersion": "v1",
         "kind": "Pod",
         "metadata": {"name": "pusher"},
-        "spec": {"restartPolicy": "Never", "containers": [container]},
+        "spec": {"restartPolicy": "Never", "containers": [container], "volumes": [token]},
     }
     path = "/api/v1/namespaces/default/pods"
     reply = up.request("POST", path, pod)
@@ -162,7 +169,7 @@ async def test_it_comes_back_with_what_it_has(up: Up) -> None:
 
 
 def test_a_taken_port_is_told(tmp_path: Path) -> None:
-    from corral.runtime.listening import Listen, bind
+    from corral.runtime.serving.listening import Listen, bind
 
     with bind(Listen()) as taken:
         port = str(taken.getsockname()[1])

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from corral.api.spot import INSTANCE_LABEL
+from corral.api.spot.kinds import INSTANCE_LABEL
 from corral.clouds.local.records import Folder
 from tests.cluster.objects import Objects, eventually
 from tests.e2e.clusters import Up, corral, processes_of

@@ -59,7 +59,8 @@ def test_restart_resumes(up: Up, tmp_path: Path) -> None:
     go = tmp_path / "go"
     objects = Objects(up, "default")
     wait = f"until test -f {go}; do sleep 0.05; done"
-    objects.create("jobs", job("resumes", ["sh", "-c", wait], completions=2, parallelism=2))
+    waits = job("resumes", ["sh", "-c", wait], folder=tmp_path, completions=2, parallelism=2)
+    objects.create("jobs", waits)
     eventually(
         lambda: (objects.get("batch/v1", "jobs", "resumes").get("status") or {}).get("ready") == 2
     )

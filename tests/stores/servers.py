@@ -26,6 +26,7 @@ import pytest
 from corral.checkpoints.location import Location
 from corral.checkpoints.signing.v4 import amazon
 from tests.backends.base import free_port
+from tests.stores import azure_server
 from tests.stores.gcs_server import Bucket, GcsServer
 
 CACHE = Path(os.environ.get("CORRAL_CACHE", Path.home() / ".cache/corral")) / "stores"
@@ -170,6 +171,18 @@ def google(folder: Path) -> Iterator[Served]:
 
 
 @contextmanager
+def azure(folder: Path) -> Iterator[Served]:
+    server = azure_server.AzureServer()
+    server.containers[BUCKET] = azure_server.Container()
+    try:
+        account = azure_server.ACCOUNT
+        location = Location("az", BUCKET, endpoint=server.endpoint, account=account)
+        yield Served(location, {"AZURE_STORAGE_ACCOUNT_KEY": azure_server.KEY})
+    finally:
+        server.stop()
+
+
+@contextmanager
 def local(folder: Path) -> Iterator[Served]:
     yield Served(Location("file", prefix=str(folder / "store")), {})
 
@@ -179,5 +192,6 @@ SERVERS = {
     "versitygw": versitygw,
     "rclone": rclone,
     "azurite": azurite,
+    "azure": azure,
     "gcs": google,
 }

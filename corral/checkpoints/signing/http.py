@@ -1,4 +1,8 @@
-"""Sending a signed request from this process, with retries, and store errors for answers."""
+"""Sending a signed request from this process, with retries, and store errors for answers.
+
+Of what a server answers, errors have the status and a code that stores are known to use: the server
+may be anybody's, and the error is shown to whoever named it.
+"""
 
 from __future__ import annotations
 
@@ -10,6 +14,7 @@ import urllib.error
 import urllib.request
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from typing import Final
 
 from corral.checkpoints.errors import (
     AlreadyExists,
@@ -19,8 +24,25 @@ from corral.checkpoints.errors import (
     StoreUnavailable,
 )
 from corral.checkpoints.signing.base import SignedRequest
+from corral.egress.dialing import checked, opener
+from corral.egress.policy import EgressPolicy, EndpointRefused
 
 _TRANSIENT = frozenset({408, 425, 429, 500, 502, 503, 504})
+MAX_ANSWER: Final = 8 << 20
+"""Bytes of an answer that are read; a list of a thousand uploads has less than one."""
+KNOWN_CODES: Final = frozenset(
+    {
+        "AccessDenied", "AccountIsDisabled", "AuthenticationFailed", "AuthorizationFailure",
+        "AuthorizationPermissionMismatch", "BlobAlreadyExists", "BlobNotFound",
+        "BucketAlreadyExists", "ConditionNotMet", "ContainerNotFound", "EntityTooLarge",
+        "ExpiredToken", "InternalError", "InvalidAccessKeyId", "InvalidArgument",
+        "InvalidAuthenticationInfo", "InvalidBucketName", "InvalidPart", "InvalidRequest",
+        "InvalidToken", "NoSuchBucket", "NoSuchKey", "NoSuchUpload", "NotImplemented",
+        "OperationTimedOut", "PermanentRedirect", "PreconditionFailed", "QuotaExceeded",
+        "RequestTimeTooSkewed", "RequestTimeout", "ServerBusy", "ServiceUnavailable",
+        "SignatureDoesNotMatch", "SlowDown", "UserProjectMissing",
+    }
+)  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,6 +64,8 @@ class Sender:
     """Seconds that the server may be silent."""
     sleep: Callable[[float], None] = time.sleep
     chance: Callable[[], float] = random.random
+    egress: EgressPolicy | None = None
+    """Which servers may be called; None: any, for requests of the user's own process."""
 
     def send(self, request: SignedRequest, body: bytes | None = None) -> Answer:
         """Sends until a final answer.
@@ -64,19 +88,35 @@ class Sender:
             request.url, data=body, headers=headers, method=request.method
         )
         try:
-            with urllib.request.urlopen(prepared, timeout=self.timeout) as answer:
-                return Answer(answer.read(), dict(answer.headers.items()))
+            with self._open(prepared) as answer:
+                found = answer.read(MAX_ANSWER + 1)
+                if len(found) > MAX_ANSWER:
+                    raise StoreError(f"{_where(request)}: more than {MAX_ANSWER} bytes in answer")
+                return Answer(found, dict(answer.headers.items()))
+        except EndpointRefused as error:
+            raise StoreError(str(error)) from error
         except urllib.error.HTTPError as error:
             with error:
                 raise error_of(error.code, error.read(4096), request) from error
         except (OSError, http.client.HTTPException) as error:
-            raise StoreUnavailable(f"{_where(request)}: {error}") from error
+            reason = getattr(error, "reason", None)  # urllib wraps what its connections raise
+            if isinstance(reason, EndpointRefused):
+                raise StoreError(str(reason)) from error
+            raise StoreUnavailable(f"{_where(request)}: {_cause(error)}") from error
+
+    def _open(self, request: urllib.request.Request) -> http.client.HTTPResponse:
+        found: http.client.HTTPResponse
+        if self.egress is None:
+            found = urllib.request.urlopen(request, timeout=self.timeout)
+        else:
+            checked(self.egress, request.full_url)
+            found = opener(self.egress).open(request, timeout=self.timeout)
+        return found
 
 
 def error_of(status: int, body: bytes, request: SignedRequest) -> StoreError:
     """The error that an answer means."""
-    code = re.search(rb"<Code>([^<]+)</Code>", body)
-    detail = f"{_where(request)}: {status} {code.group(1).decode() if code else ''}".rstrip()
+    detail = f"{_where(request)}: {status} {known_code(body.decode(errors='replace'))}".rstrip()
     if status in _TRANSIENT:
         return StoreUnavailable(f"{detail}; the store is overloaded or down, try again later")
     if status in (401, 403):
@@ -86,6 +126,19 @@ def error_of(status: int, body: bytes, request: SignedRequest) -> StoreError:
     if status in (409, 412):
         return AlreadyExists(f"{detail}; the object is there already")
     return StoreError(detail)
+
+
+def known_code(text: str) -> str:
+    """The code of an error in an answer; empty where it is none that stores are known to use."""
+    found = re.search(r"<Code>([A-Za-z]{1,64})</Code>", text)
+    return found.group(1) if found and found.group(1) in KNOWN_CODES else ""
+
+
+def _cause(error: Exception) -> str:
+    """What failed in our words: protocol errors quote what the server sent."""
+    if isinstance(error, http.client.HTTPException):
+        return f"no proper answer ({type(error).__name__})"
+    return str(error)
 
 
 def _where(request: SignedRequest) -> str:

@@ -14,6 +14,7 @@ from datetime import UTC, datetime
 from urllib.parse import quote, urlsplit
 
 from corral.checkpoints.signing.base import SignedRequest, check_ttl
+from corral.egress.reading import key_bytes
 
 _UNSIGNED = "UNSIGNED-PAYLOAD"
 
@@ -106,7 +107,7 @@ def google(email: str, private_key: str) -> V4:
     from cryptography.hazmat.primitives.hashes import SHA256
     from cryptography.hazmat.primitives.serialization import load_pem_private_key
 
-    key = load_pem_private_key(private_key.encode(), None)
+    key = load_pem_private_key(key_bytes(private_key), None)
     if not isinstance(key, rsa.RSAPrivateKey):
         raise ValueError("the service account's private_key is not an RSA key")
 

@@ -15,13 +15,15 @@ from html import escape, unescape
 from corral.checkpoints.errors import NotFound, StoreError
 from corral.checkpoints.paths import join
 from corral.checkpoints.signing.base import SignedRequest, Upload
-from corral.checkpoints.signing.http import Answer, Sender
+from corral.checkpoints.signing.http import Answer, Sender, known_code
 from corral.checkpoints.signing.v4 import V4, object_url
 
 IF_ABSENT_S3 = {"If-None-Match": "*"}
 IF_ABSENT_GOOGLE = {"x-goog-if-generation-match": "0"}
 _OWN = 300.0
 """Seconds; requests that this process sends itself need no longer."""
+_PAGE = 1000
+"""Uploads in one answer; a store that lists more is not believed."""
 
 
 class XmlSigner:
@@ -62,7 +64,7 @@ class XmlSigner:
 
     def start(self, path: str, *, parts: int, ttl: float) -> Upload:
         answer = self._send("POST", path, {"uploads": ""}, body=b"")
-        found = re.search(r"<UploadId>([^<]+)</UploadId>", answer.body.decode())
+        found = re.search(r"<UploadId>([^<]+)</UploadId>", answer.body.decode(errors="replace"))
         if found is None:
             raise StoreError(f"{path}: the store began no upload; does it know multipart uploads?")
         name = unescape(found.group(1))
@@ -83,7 +85,10 @@ class XmlSigner:
             "POST", upload.path, {"uploadId": upload.id}, headers=headers, body=body
         )
         if b"<Error>" in answer.body:  # S3 may say 200 first and fail later
-            raise StoreError(f"{upload.path}: {answer.body[:300].decode(errors='replace')}")
+            code = known_code(answer.body.decode(errors="replace"))
+            raise StoreError(
+                f"{upload.path}: the store did not complete the upload {code}".rstrip()
+            )
 
     def abort(self, upload: Upload) -> None:
         self._abort(upload.path, upload.id)
@@ -93,11 +98,11 @@ class XmlSigner:
         signed = self._scheme.presign(
             "GET", self._base.rstrip("/") + "/", now=self._clock(), ttl=_OWN, query=query
         )
-        text = self._sender.send(signed).body.decode()
+        text = self._sender.send(signed).body.decode(errors="replace")
         count = 0
-        for block in re.findall(r"<Upload>(.*?)</Upload>", text, re.DOTALL):
+        for block in text.split("<Upload>")[1 : _PAGE + 1]:
             key, name, began = (_member(block, tag) for tag in ("Key", "UploadId", "Initiated"))
-            if datetime.fromisoformat(began).timestamp() < before:
+            if _is_before(began, before):
                 self._abort(key.removeprefix(self._prefix).lstrip("/"), name)
                 count += 1
         return count
@@ -133,6 +138,14 @@ class XmlSigner:
         return self._scheme.presign(
             method, url, now=self._clock(), ttl=ttl, query=query, headers=headers
         )
+
+
+def _is_before(text: str, moment: float) -> bool:
+    """Whether an upload began before; one that does not say so properly is left alone."""
+    try:
+        return datetime.fromisoformat(text).timestamp() < moment
+    except (ValueError, OverflowError):
+        return False
 
 
 def _member(block: str, tag: str) -> str:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import asyncio
 import base64
-import json
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -39,6 +38,7 @@ from corral.clouds.errors import (
     Transient,
 )
 from corral.clouds.rest import Patience, RestClient, StaticToken
+from corral.egress.reading import load_json
 
 __all__ = ["ADVISOR", "AwsCredentials", "AwsProvider", "AwsSettings"]
 
@@ -191,13 +191,16 @@ class AwsProvider:
         ]
 
     async def hazards(self, machine_types: Sequence[str], zones: Sequence[str]) -> Sequence[Hazard]:
-        client = RestClient("", StaticToken(""), self._settings.patience)
-        text = await client.fetch_text(self._settings.advisor)
+        client = RestClient(self._settings.advisor, StaticToken(""), self._settings.patience)
+        try:
+            text = await client.fetch_text(self._settings.advisor)
+        finally:
+            await client.close()
         regions = dict.fromkeys(bodies.region_of(zone) for zone in zones)
         try:
-            advisor = json.loads(text)
+            advisor = load_json(text.encode())
         except ValueError as error:
-            raise Transient(f"the spot advisor's answer is no JSON: {error}") from error
+            raise Transient("the spot advisor's answer is no JSON") from error
         return bodies.advisor_hazards(advisor, machine_types, regions)
 
     async def host_keys(self, ref: VmRef) -> Sequence[str]:

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Final
+from typing import Final
+from urllib.parse import quote
 
+from corral.clouds.calls import MAX_TOKEN, Calls
 from corral.clouds.rest import Renewed
-
-if TYPE_CHECKING:
-    import aiohttp
 
 __all__ = ["AUTHORITY", "ClientSecret", "ManagedIdentity"]
 
@@ -32,7 +31,7 @@ class ClientSecret(Renewed):
         clock: Callable[[], float] = time.time,
     ) -> None:
         super().__init__(clock)
-        self._url = f"{authority.rstrip('/')}/{tenant}/oauth2/v2.0/token"
+        self._url = f"{authority.rstrip('/')}/{quote(tenant, safe='')}/oauth2/v2.0/token"
         self._form = {
             "grant_type": "client_credentials",
             "client_id": client_id,
@@ -40,9 +39,13 @@ class ClientSecret(Renewed):
             "scope": f"{resource.rstrip('/')}/.default",
         }
 
-    async def _fetch(self, session: aiohttp.ClientSession) -> tuple[str, float]:
-        async with session.post(self._url, data=self._form) as answer:
-            return await self._read(answer, "Azure")
+    @property
+    def trusted(self) -> tuple[str, ...]:
+        return (self._url,)
+
+    async def _fetch(self, calls: Calls) -> tuple[str, float]:
+        reply = await calls.ask("POST", self._url, limit=MAX_TOKEN, data=self._form)
+        return self._read(reply, "Azure")
 
 
 class ManagedIdentity(Renewed):
@@ -59,7 +62,12 @@ class ManagedIdentity(Renewed):
         self._url = f"{metadata.rstrip('/')}/metadata/identity/oauth2/token"
         self._params = {"api-version": _IDENTITY_API, "resource": resource}
 
-    async def _fetch(self, session: aiohttp.ClientSession) -> tuple[str, float]:
-        headers = {"Metadata": "true"}
-        async with session.get(self._url, params=self._params, headers=headers) as answer:
-            return await self._read(answer, "the metadata service")
+    @property
+    def trusted(self) -> tuple[str, ...]:
+        return (self._url,)
+
+    async def _fetch(self, calls: Calls) -> tuple[str, float]:
+        reply = await calls.ask(
+            "GET", self._url, limit=MAX_TOKEN, params=self._params, headers={"Metadata": "true"}
+        )
+        return self._read(reply, "the metadata service")

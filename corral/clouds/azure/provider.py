@@ -20,6 +20,7 @@ from corral.clouds.base import OWNER_LABEL, Hazard, Notice, Price, Vm, VmRef, Vm
 from corral.clouds.consoles import host_keys_of
 from corral.clouds.errors import BadRequest, CloudError, Scope, StockOut, Transient
 from corral.clouds.rest import Answer, Patience, RestClient, StaticToken, TokenSource
+from corral.egress.policy import EgressPolicy
 
 __all__ = ["ENDPOINT", "PRICES", "AzureProvider", "AzureSettings"]
 
@@ -43,6 +44,8 @@ class AzureSettings:
     patience: Patience = field(default_factory=Patience)
     look_s: float = 15.0
     """Between two looks from outside."""
+    egress: EgressPolicy = field(default_factory=EgressPolicy)
+    """What may be called of what credentials name."""
 
 
 class AzureProvider:
@@ -64,7 +67,9 @@ class AzureProvider:
         self._pause = pause
         chance = rng or random.Random()
         patience = settings.patience
-        self._rest = RestClient(settings.endpoint, tokens, patience, chance, pause, _hopeful)
+        self._rest = RestClient(
+            settings.endpoint, tokens, patience, chance, pause, _hopeful, settings.egress
+        )
         self._retail = RestClient(
             settings.prices_endpoint, StaticToken(""), patience, chance, pause
         )

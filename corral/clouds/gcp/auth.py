@@ -6,13 +6,12 @@ import base64
 import json
 import time
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
+from corral.clouds.calls import MAX_TOKEN, Calls
 from corral.clouds.errors import AccountRefused
 from corral.clouds.rest import Renewed
-
-if TYPE_CHECKING:
-    import aiohttp
+from corral.egress.reading import key_bytes, load_json
 
 __all__ = ["MachineIdentity", "ServiceAccount"]
 
@@ -27,8 +26,9 @@ class ServiceAccount(Renewed):
     def __init__(self, text: str, *, clock: Callable[[], float] = time.time) -> None:
         """Raises AccountRefused when the text is no such key."""
         super().__init__(clock)
+        self._signer: Any = None
         try:
-            account = json.loads(text)
+            account = load_json(text)
             self._mail = str(account["client_email"])
             self._key = str(account["private_key"])
             self._uri = str(account["token_uri"])
@@ -39,22 +39,17 @@ class ServiceAccount(Renewed):
                 f"(client_email, private_key, token_uri): {error!r}"
             ) from error
 
-    async def _fetch(self, session: aiohttp.ClientSession) -> tuple[str, float]:
+    async def _fetch(self, calls: Calls) -> tuple[str, float]:
         form = {"grant_type": _GRANT, "assertion": self._assertion()}
-        async with session.post(self._uri, data=form) as answer:
-            return await self._read(answer, "Google")
+        reply = await calls.ask("POST", self._uri, limit=MAX_TOKEN, data=form)
+        return self._read(reply, "the token service of the Secret")
 
     def _assertion(self) -> str:
         from cryptography.hazmat.primitives import hashes
-        from cryptography.hazmat.primitives.asymmetric import padding, rsa
-        from cryptography.hazmat.primitives.serialization import load_pem_private_key
+        from cryptography.hazmat.primitives.asymmetric import padding
 
-        try:
-            key = load_pem_private_key(self._key.encode(), password=None)
-        except ValueError as error:
-            raise AccountRefused(f"the service account's private_key is no key: {error}") from error
-        if not isinstance(key, rsa.RSAPrivateKey):
-            raise AccountRefused("the service account's private_key is not an RSA key")
+        if self._signer is None:
+            self._signer = self._loaded()
         now = int(self.clock())
         claims = {
             "iss": self._mail,
@@ -65,8 +60,20 @@ class ServiceAccount(Renewed):
         }
         head = {"alg": "RS256", "typ": "JWT", "kid": self._key_id}
         text = f"{_encoded(head)}.{_encoded(claims)}"
-        signature = key.sign(text.encode(), padding.PKCS1v15(), hashes.SHA256())
+        signature = self._signer.sign(text.encode(), padding.PKCS1v15(), hashes.SHA256())
         return f"{text}.{_base64(signature)}"
+
+    def _loaded(self) -> Any:
+        from cryptography.hazmat.primitives.asymmetric import rsa
+        from cryptography.hazmat.primitives.serialization import load_pem_private_key
+
+        try:
+            key = load_pem_private_key(key_bytes(self._key), password=None)
+        except ValueError as error:
+            raise AccountRefused(f"the service account's private_key is no key: {error}") from error
+        if not isinstance(key, rsa.RSAPrivateKey):
+            raise AccountRefused("the service account's private_key is not an RSA key")
+        return key
 
 
 class MachineIdentity(Renewed):
@@ -78,9 +85,14 @@ class MachineIdentity(Renewed):
             f"{metadata.rstrip('/')}/computeMetadata/v1/instance/service-accounts/default/token"
         )
 
-    async def _fetch(self, session: aiohttp.ClientSession) -> tuple[str, float]:
-        async with session.get(self._url, headers={"Metadata-Flavor": "Google"}) as answer:
-            return await self._read(answer, "the metadata server")
+    @property
+    def trusted(self) -> tuple[str, ...]:
+        return (self._url,)
+
+    async def _fetch(self, calls: Calls) -> tuple[str, float]:
+        headers = {"Metadata-Flavor": "Google"}
+        reply = await calls.ask("GET", self._url, limit=MAX_TOKEN, headers=headers)
+        return self._read(reply, "the metadata server")
 
 
 def _encoded(value: dict[str, Any]) -> str:

@@ -25,6 +25,7 @@ from corral.clouds.errors import (
 )
 from corral.clouds.gcp import bodies
 from corral.clouds.rest import Answer, Patience, RestClient, TokenSource
+from corral.egress.policy import EgressPolicy
 
 __all__ = ["ENDPOINT", "GcpProvider", "GcpSettings"]
 
@@ -45,6 +46,8 @@ class GcpSettings:
     """Between two looks from outside."""
     on_demand: Mapping[str, float] = field(default_factory=dict)
     """What standard VMs cost an hour, by machine type; GCP's advice is about spot VMs only."""
+    egress: EgressPolicy = field(default_factory=EgressPolicy)
+    """What may be called of what credentials name."""
 
 
 class GcpProvider:
@@ -65,7 +68,13 @@ class GcpProvider:
         self._clock = clock
         self._pause = pause
         self._rest = RestClient(
-            settings.endpoint, tokens, settings.patience, rng or random.Random(), pause, _hopeful
+            settings.endpoint,
+            tokens,
+            settings.patience,
+            rng or random.Random(),
+            pause,
+            _hopeful,
+            settings.egress,
         )
         self._root = f"/compute/v1/projects/{settings.project}"
 

@@ -11,19 +11,21 @@ import os
 import re
 import shutil
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
-from tempfile import mkdtemp
 from typing import Final
 
 from corral.clouds.errors import BadRequest
+from corral.files.temporary import temporary
 
 __all__ = ["HostKeyMismatch", "KeyRefused", "Login", "SshError", "Unreachable", "run"]
 
 _HOST: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9.\-]*|[0-9a-fA-F:]+")
 _USER: Final = re.compile(r"[a-z_][a-z0-9_-]{0,31}")
 _KEY: Final = re.compile(r"(ssh|ecdsa|sk)-[a-z0-9@.-]+ [A-Za-z0-9+/]+=*")
+_MOST: Final = 1 << 20
+"""Bytes of output, and as many of errors, that are read of one command."""
 _FAILED: Final = 255
 """What ssh itself ends with when it did not get as far as the command."""
 
@@ -80,6 +82,8 @@ class Done:
 async def run(login: Login, script: str, given: str, *, limit_s: float) -> Done:
     """Run a shell script with ``given`` on its standard input.
 
+    Of what it writes a bounded number of bytes is read: a VM may be anybody's.
+
     Raises:
         SshError: there was no session.
         TimeoutError: it took longer than the limit; the session is ended.
@@ -101,11 +105,10 @@ async def run(login: Login, script: str, given: str, *, limit_s: float) -> Done:
         )
         try:
             async with asyncio.timeout(limit_s):
-                output, errors = await process.communicate(given.encode())
+                output, errors = await _talk(process, given.encode())
         finally:
             if process.returncode is None:
-                process.kill()
-                await process.wait()
+                await _end(process)
     done = Done(
         process.returncode or 0, output.decode(errors="replace"), errors.decode(errors="replace")
     )
@@ -114,19 +117,55 @@ async def run(login: Login, script: str, given: str, *, limit_s: float) -> Done:
     return done
 
 
+async def _talk(process: asyncio.subprocess.Process, given: bytes) -> tuple[bytes, bytes]:
+    """What it writes until it ends. Raises Unreachable: it writes without an end."""
+    assert process.stdin and process.stdout and process.stderr
+    with suppress(BrokenPipeError, ConnectionResetError):  # it says itself what is wrong
+        process.stdin.write(given)
+        await process.stdin.drain()
+    process.stdin.close()
+    readers = [asyncio.ensure_future(_read(each)) for each in (process.stdout, process.stderr)]
+    try:
+        output, errors = await asyncio.gather(*readers)
+    finally:
+        for reader in readers:
+            reader.cancel()
+        await asyncio.gather(*readers, return_exceptions=True)
+    await process.wait()
+    return output, errors
+
+
+async def _end(process: asyncio.subprocess.Process) -> None:
+    """Kill it; what is left in its pipes is thrown away, else waiting for it never ends."""
+    process.kill()
+    for stream in (process.stdout, process.stderr):
+        while stream is not None and await stream.read(1 << 16):
+            continue
+    await process.wait()
+
+
+async def _read(stream: asyncio.StreamReader) -> bytes:
+    """All of a stream. Raises Unreachable: that is too much."""
+    pieces, size = [], 0
+    while piece := await stream.read(1 << 16):
+        pieces.append(piece)
+        size += len(piece)
+        if size > _MOST:
+            raise Unreachable(f"the VM writes more than {_MOST} bytes: this is no session with it")
+    return b"".join(pieces)
+
+
 @contextmanager
 def _files(login: Login) -> Iterator[Path]:
     """The key and the known hosts, for as long as ssh runs, for nobody else to read."""
-    folder = Path(mkdtemp(prefix="corral-ssh-"))
-    try:
+    with temporary("ssh") as name:
+        folder = Path(name)
         key = folder / "key"
         key.touch(mode=0o600)
         key.write_text(login.private_key.rstrip("\n") + "\n")
         lines = (f"vm {' '.join(each.split()[:2])}\n" for each in login.host_keys)
         (folder / "known_hosts").write_text("".join(lines))
         yield folder
-    finally:
-        shutil.rmtree(folder, ignore_errors=True)
 
 
 def _options(login: Login, folder: Path) -> list[str]:

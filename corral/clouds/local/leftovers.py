@@ -8,11 +8,13 @@ from __future__ import annotations
 
 import hashlib
 import os
-import shutil
 import time
 from contextlib import suppress
 from pathlib import Path
 from typing import Final
+
+from corral.files.private import is_own
+from corral.files.removal import remove_tree
 
 __all__ = ["places", "remove_leftovers"]
 
@@ -22,19 +24,22 @@ _ENDING_S: Final = 2.0
 _PAUSE_S: Final = 0.01
 
 
-def places(data: Path, name: str) -> tuple[Path, list[Path]]:
-    """Where a node agent keeps things in memory, and its control groups as far as there are any."""
+def places(data: Path, name: str) -> tuple[list[Path], list[Path]]:
+    """What a node agent has in memory, and its control groups; as far as there are any."""
     digest = hashlib.sha256(str(data.resolve()).encode()).hexdigest()
     group = f"corral-{name}-{digest[:8]}"
     # version 2 is one hierarchy, version 1 has a folder for each
     groups = [*_GROUPS.glob(group), *_GROUPS.glob(f"*/{group}")]
-    return _MEMORY / f"corral-{digest[:12]}", groups
+    memory = [path for path in _MEMORY.glob(f"corral-{digest[:12]}-*") if is_own(path)]
+    return memory, groups
 
 
 def remove_leftovers(data: Path, name: str) -> None:
     """Remove what a node agent kept outside its folder; nothing of it may run any more."""
     memory, groups = places(data, name)
-    shutil.rmtree(memory, ignore_errors=True)
+    for folder in memory:
+        with suppress(OSError):  # as much as can be removed
+            remove_tree(folder)
     for group in groups:
         _remove_group(group)
 

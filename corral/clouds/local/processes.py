@@ -20,6 +20,7 @@ from typing import Final
 __all__ = ["Process", "adopt_orphans", "below", "kill_below"]
 
 _PROC: Final = Path("/proc")
+_PF_EXITING: Final = 0x4
 _PR_SET_CHILD_SUBREAPER: Final = 36
 _KILL_S: Final = 10.0
 
@@ -71,6 +72,9 @@ class _Stat:
     state: str
     parent: int
     started: str
+    exiting: bool
+    """It has given up its memory: the first process of a namespace waits like that until all others
+    of it were reaped, which those may be who are stopped themselves."""
 
 
 def _stat(pid: int) -> _Stat | None:
@@ -79,7 +83,8 @@ def _stat(pid: int) -> _Stat | None:
     except (FileNotFoundError, ProcessLookupError):
         return None
     fields = text.rpartition(")")[2].split()  # the name before may have anything in it
-    return _Stat(fields[0], int(fields[1]), fields[19])
+    exiting = bool(int(fields[6]) & _PF_EXITING) and fields[20] == "0"
+    return _Stat(fields[0], int(fields[1]), fields[19], exiting)
 
 
 @cache
@@ -105,7 +110,7 @@ def below(roots: Iterable[int]) -> set[Process]:
     while todo:
         for pid, stat in children.get(todo.pop(), ()):
             todo.append(pid)
-            if stat.state not in "ZX":
+            if stat.state not in "ZX" and not stat.exiting:
                 found.add(Process(pid, f"{_boot()}/{stat.started}"))
     return found
 

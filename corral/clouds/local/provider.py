@@ -39,8 +39,9 @@ from corral.clouds.errors import BadRequest, QuotaExceeded, Scope, StockOut, Tra
 from corral.clouds.local.faults import FaultFile
 from corral.clouds.local.leftovers import remove_leftovers
 from corral.clouds.local.processes import kill_below
-from corral.clouds.local.records import Ended, Folder, Record, exclusively, is_held, write
+from corral.clouds.local.records import Ended, Folder, Record, Running, exclusively, is_held, write
 from corral.clouds.local.settings import LocalSettings
+from corral.files.private import private_folder
 
 __all__ = ["LocalProvider"]
 
@@ -63,7 +64,7 @@ class LocalProvider:
         self._gone = settings.folder / "gone"
         self._lock = settings.folder / "lock"
         for path in (settings.folder, self._vms, self._gone):
-            path.mkdir(parents=True, exist_ok=True, mode=0o711)
+            private_folder(path)
         self.faults = FaultFile(settings.folder)
 
     # -- VMs -------------------------------------------------------------------------------------
@@ -161,13 +162,31 @@ class LocalProvider:
             )
         if self._settings.quota is not None and len(alive) >= self._settings.quota:
             raise QuotaExceeded(
-                f"the quota is {self._settings.quota} VMs", code="QUOTA", scope=Scope.REGION
+                f"this machine has at most {self._settings.quota} VMs in all",
+                code="QUOTA",
+                scope=Scope.REGION,
+            )
+        self._allow_label(request, alive)
+
+    def _allow_label(self, request: VmRequest, alive: Sequence[Vm]) -> None:
+        """Raises QuotaExceeded."""
+        if self._settings.label_quota is None:
+            return
+        label, most = self._settings.label_quota
+        value = request.labels.get(label, "")
+        if sum(vm.labels.get(label, "") == value for vm in alive) >= most:
+            raise QuotaExceeded(
+                f"this machine has at most {most} VMs with {label} {value}",
+                code="QUOTA",
+                scope=Scope.REGION,
             )
 
     def _devices(self, request: VmRequest) -> Sequence[Mapping[str, Any]]:
-        """The GPUs of a new VM. Raises StockOut."""
+        """The GPUs of a new VM. Raises StockOut, BadRequest."""
         count = request.gpu.count if request.gpu is not None else 0
         model = request.gpu.type if request.gpu is not None else ""
+        if self._settings.devices is None and count > self._settings.most_gpus:
+            raise BadRequest(f"a VM of this machine has at most {self._settings.most_gpus} GPUs")
         if self._settings.devices is None:
             return [{"index": str(number), "model": model} for number in range(count)]
         taken = {
@@ -191,8 +210,6 @@ class LocalProvider:
         """The VM's folder, all at once."""
         partial = Folder(Path(mkdtemp(prefix=".new-", dir=self._vms)))
         try:
-            # pods of other users must be able to pass through
-            partial.path.chmod(0o711)
             for name, text in self._settings.files(request).items():
                 write(partial.path / name, text)
             write(partial.path / "gpus.json", json.dumps(list(devices)))
@@ -261,8 +278,9 @@ class LocalProvider:
         if record is None or ref.id not in ("", record.id):
             return
         folder.stopping.touch()
-        running = folder.running()
-        if running is not None and running.process.send(signal.SIGTERM):
+        running = self._begun(folder)
+        in_order = running is not None and folder.ended() is None
+        if running is not None and in_order and running.process.send(signal.SIGTERM):
             until = time.monotonic() + self._settings.stop_grace_s + 2
             while running.process.alive and time.monotonic() < until:
                 time.sleep(_POLL_S)
@@ -272,10 +290,14 @@ class LocalProvider:
         self._forget(folder, record.labels[REQUEST_LABEL])
 
     def _kill(self, folder: Folder, reason: str) -> None:
-        """End whatever is left of the VM, and say so. Raises OSError."""
-        record, running = folder.record(), folder.running()
-        if record is None or folder.ended() is not None:
+        """End whatever is left of the VM, and say so. Raises OSError.
+
+        That it has ended may have been written down by somebody who was killed before it had.
+        """
+        record = folder.record()
+        if record is None or (folder.ended() is not None and not is_held(folder.lock)):
             return
+        running = self._begun(folder)
         if running is not None:
             # held still it starts nothing anew, and orphans still come to it
             running.process.send(signal.SIGSTOP)
@@ -293,6 +315,15 @@ class LocalProvider:
         with exclusively(self._lock):  # the name may be another VM's by now
             if folder.record() == record and folder.ended() is None:
                 folder.keep(Ended(reason, self._clock()))
+
+    def _begun(self, folder: Folder) -> Running | None:
+        """Its processes; who is just becoming the VM says so very soon. Raises TimeoutError."""
+        until = time.monotonic() + _START_S
+        while (running := folder.running()) is None and is_held(folder.lock):
+            if time.monotonic() > until:
+                raise TimeoutError(f"VM {folder.path.name} neither begins nor ends")
+            time.sleep(_POLL_S)
+        return running
 
     def _settle(self, folder: Folder) -> None:
         """Wait until no process is the VM any more. Raises TimeoutError."""

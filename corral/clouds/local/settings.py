@@ -39,6 +39,10 @@ class LocalSettings:
     """How many VMs there can be in a zone; a zone that is not named has no limit."""
     quota: int | None = None
     """How many VMs there can be in all."""
+    label_quota: tuple[str, int] | None = None
+    """A label, and how many VMs there can be with the same value of it."""
+    most_gpus: int = 16
+    """How many pretended GPUs a VM may have."""
     notice_s: float = 30.0
     """How long before its end a VM is told."""
     stop_grace_s: float = 10.0

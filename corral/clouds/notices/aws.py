@@ -13,7 +13,8 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Final
 
 from corral.clouds.base import Notice, NoticeKind
-from corral.clouds.notices.base import Source, watch
+from corral.clouds.notices.base import MAX_TEXT, Source, watch
+from corral.egress.reading import read_body
 
 if TYPE_CHECKING:
     import aiohttp
@@ -45,16 +46,16 @@ class _Session:
                     continue
                 if answer.status == 404:
                     return None
-                text = await answer.text()
+                text = (await read_body(answer, MAX_TEXT)).decode(errors="replace")
                 if answer.status != 200:
-                    raise ValueError(f"HTTP {answer.status}: {text[:200]}")
+                    raise ValueError(f"HTTP {answer.status}")
                 return text
         raise ValueError("the metadata service refuses the token it has just given")
 
     async def _fetch(self, session: aiohttp.ClientSession) -> str:
         headers = {f"{_TOKEN_HEADER}-ttl-seconds": str(_TOKEN_S)}
         async with session.put(f"{self._endpoint}/latest/api/token", headers=headers) as answer:
-            text = await answer.text()
+            text = (await read_body(answer, MAX_TEXT)).decode(errors="replace")
             if answer.status != 200:
                 raise ValueError(f"no metadata token: HTTP {answer.status}")
             return text

@@ -13,7 +13,8 @@ from email.utils import parsedate_to_datetime
 from typing import TYPE_CHECKING, Any, Final
 
 from corral.clouds.base import Notice, NoticeKind
-from corral.clouds.notices.base import watch
+from corral.clouds.notices.base import MAX_TEXT, watch
+from corral.egress.reading import load_json, read_body
 
 if TYPE_CHECKING:
     import aiohttp
@@ -66,8 +67,8 @@ class _Events:
     async def ask(self, session: aiohttp.ClientSession) -> Iterable[Notice]:
         async with session.get(self._url, params=_PARAMS, headers=_HEADERS) as answer:
             if answer.status != 200:
-                raise ValueError(f"HTTP {answer.status}: {(await answer.text())[:200]}")
-            document = await answer.json(content_type=None)
+                raise ValueError(f"HTTP {answer.status}")
+            document = load_json(await read_body(answer, MAX_TEXT))
         return notices_of(document, self._vm, self._clock())
 
 

@@ -7,16 +7,20 @@ import logging
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Final, Protocol
 
 from corral.clouds.base import Notice
+from corral.egress.reading import IDENTITY
 
 if TYPE_CHECKING:
     import aiohttp
 
-__all__ = ["News", "Source", "watch"]
+__all__ = ["MAX_TEXT", "News", "Source", "watch"]
 
 logger = logging.getLogger(__name__)
+
+MAX_TEXT: Final = 1 << 20
+"""Bytes of an answer of a metadata service."""
 
 
 class Source(Protocol):
@@ -65,7 +69,9 @@ async def watch(
     news = News()
     limits = aiohttp.ClientTimeout(total=answer_s)
     # a proxy must never come between a VM and its own metadata
-    async with aiohttp.ClientSession(timeout=limits, trust_env=False) as session:
+    async with aiohttp.ClientSession(
+        timeout=limits, trust_env=False, auto_decompress=False, headers=IDENTITY
+    ) as session:
         tasks = [
             asyncio.create_task(_follow(source, session, queue, interval, pause))
             for source in sources

@@ -12,7 +12,8 @@ from collections.abc import AsyncIterator, Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Final
 
 from corral.clouds.base import Notice, NoticeKind
-from corral.clouds.notices.base import Source, watch
+from corral.clouds.notices.base import MAX_TEXT, Source, watch
+from corral.egress.reading import read_body
 
 if TYPE_CHECKING:
     import aiohttp
@@ -44,10 +45,10 @@ class _Value:
                 "last_etag": self._etag,
             }
         async with session.get(self._url, params=params, headers=_HEADERS) as answer:
-            text = (await answer.text()).strip()
+            text = (await read_body(answer, MAX_TEXT)).decode(errors="replace").strip()
             if answer.status != 200:
                 self._etag = ""
-                raise ValueError(f"HTTP {answer.status}: {text[:200]}")
+                raise ValueError(f"HTTP {answer.status}")
             if answer.headers.get("Metadata-Flavor") != "Google":
                 raise ValueError("whoever answers is not a metadata server")
             self._etag = answer.headers.get("ETag", "")

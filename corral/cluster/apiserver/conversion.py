@@ -13,7 +13,7 @@ from collections.abc import Sequence
 import orjson
 
 from corral.cluster.apiserver import errors as say
-from corral.cluster.apiserver.admission.client import CallError, WebhookClient, endpoint_of
+from corral.cluster.apiserver.admission.webhooks.client import CallError, WebhookClient, endpoint_of
 from corral.cluster.apiserver.crd.structural import CompiledVersion
 from corral.cluster.apiserver.customs import CustomKind
 from corral.cluster.apiserver.resources import ResourceInfo

@@ -2,21 +2,23 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import orjson
 
-from corral.cluster.apiserver import apply, wire
+from corral.cluster.apiserver import apply, codec
 from corral.cluster.apiserver import errors as say
 from corral.cluster.apiserver.apply import TypeSchema
 from corral.cluster.apiserver.builtin import validation
+from corral.cluster.apiserver.codec import refusal
+from corral.cluster.apiserver.codec.decode import parse_json
+from corral.cluster.apiserver.codec.duplicates import duplicate_fields
 from corral.cluster.apiserver.crd.metadata import finalizer_warnings
-from corral.cluster.apiserver.crd.structural import CompiledVersion
+from corral.cluster.apiserver.crd.structural import CompiledVersion, compile_version
+from corral.cluster.apiserver.crud.kind import Kind
 from corral.cluster.apiserver.errors import FieldError, invalid, invalid_value
-from corral.cluster.apiserver.registry.kind import Kind
 from corral.cluster.apiserver.resources import ResourceInfo
 from corral.cluster.apiserver.store import Entry
-from corral.cluster.apiserver.wire import refusal
-from corral.cluster.apiserver.wire.decode import parse_json
-from corral.cluster.apiserver.wire.duplicates import duplicate_fields
 from corral.kube import errors
 from corral.kube.types import Obj
 
@@ -36,6 +38,16 @@ class CustomKind(Kind):
         self.field_names = frozenset(
             {"metadata.name", "metadata.namespace", *version.selectable_fields}
         )
+
+    @property
+    def recipe(self) -> tuple[Any, ...] | None:
+        if type(self) is not CustomKind:
+            return None
+        return remade, self.info, self.version.source, self.storage_version, self.leaving
+
+    def costs(self, size: int) -> int:
+        nested = min(self.version.loops, 4) - 1
+        return size if nested < 1 else int(size * (size / 1000) ** nested)
 
     def decode(self, body: bytes | Obj, *, strict: bool) -> tuple[Obj, list[str]]:
         problems: list[str] = []
@@ -81,9 +93,9 @@ class CustomKind(Kind):
         """Bring an object into the form it is kept in; the paths of what was dropped."""
         dropped = self.version.prune(obj)
         for key, value in obj.items():
-            obj[key] = wire.whole_numbers(value)
+            obj[key] = codec.whole_numbers(value)
         try:
-            obj["metadata"] = wire.normalise(_META, obj.get("metadata") or {})
+            obj["metadata"] = codec.normalise(_META, obj.get("metadata") or {})
         except errors.BadRequest as err:
             why = err.message.partition(" cannot be handled as a ObjectMeta: ")[2]
             kind, version = self.info.kind, self.info.version
@@ -191,7 +203,14 @@ class CustomKind(Kind):
         self.version.set_scale_replicas(obj, replicas)
 
 
-_META = wire.message("meta/v1.ObjectMeta")
+def remade(info: ResourceInfo, source: tuple[Obj, str], storage: str, leaving: bool) -> CustomKind:
+    """A kind from its recipe."""
+    kind = CustomKind(info, compile_version(*source), storage)
+    kind.leaving = leaving
+    return kind
+
+
+_META = codec.message("meta/v1.ObjectMeta")
 _STATUS_RESETS: list[tuple[str, ...]] = [("spec",), ("metadata",)]
 
 

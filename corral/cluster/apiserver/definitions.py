@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
-from corral.cluster.apiserver.crd.definition import default_crd, validate_crd, validate_crd_update
+from corral.cluster.apiserver.crd.definition.kind import (
+    default_crd,
+    validate_crd,
+    validate_crd_update,
+)
 from corral.cluster.apiserver.errors import FieldError
 from corral.cluster.apiserver.kinds import CLEANUP, BuiltinKind
 from corral.kube.types import Obj

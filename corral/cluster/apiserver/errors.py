@@ -80,3 +80,12 @@ def internal(why: str) -> errors.InternalError:
     return errors.InternalError(
         f"Internal error occurred: {why}", details={"causes": [{"message": why}]}
     )
+
+
+def too_deep(err: BaseException) -> errors.BadRequest | None:
+    """The refusal of what is nested deeper than can be worked on; None for any other error."""
+    if isinstance(err, RecursionError) or (
+        isinstance(err, TypeError) and str(err).startswith("Recursion limit")
+    ):
+        return errors.BadRequest("the object is nested too deeply")
+    return None

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from corral.cluster.apiserver import apply, schema, wire
+from corral.cluster.apiserver import apply, codec, schema
 from corral.cluster.apiserver.apply import TypeSchema
 from corral.cluster.apiserver.auth.users import UserInfo
 from corral.cluster.apiserver.builtin import validation
@@ -17,9 +17,9 @@ from corral.cluster.apiserver.builtin.strategy import (
 )
 from corral.cluster.apiserver.builtin.strategy.cluster import SigningRequestStrategy
 from corral.cluster.apiserver.builtin.strategy.conversion import convert
+from corral.cluster.apiserver.crud.kind import Kind
 from corral.cluster.apiserver.errors import FieldError
 from corral.cluster.apiserver.patch import apply_strategic_patch
-from corral.cluster.apiserver.registry.kind import Kind
 from corral.cluster.apiserver.resources import Catalog, ResourceInfo
 from corral.kube.selectors import Selector
 from corral.kube.types import Obj
@@ -62,7 +62,7 @@ class BuiltinKind(Kind):
     def __init__(self, info: ResourceInfo) -> None:
         super().__init__(info)
         self._gvk = (info.group, info.version, info.kind)
-        message = wire.message_for(*self._gvk)
+        message = codec.message_for(*self._gvk)
         assert message is not None, self._gvk
         self._message = message
         self._strategy = strategy_for(info.group, info.kind)
@@ -71,7 +71,7 @@ class BuiltinKind(Kind):
         self._stored = (group, version)
         self.storage_version = f"{group}/{version}" if group else version
         self._converts = self.storage_version != info.api_version
-        self._emptied = wire.emptied(wire.message_for(group, version, info.kind) or message)
+        self._emptied = codec.emptied(codec.message_for(group, version, info.kind) or message)
         self.allow_create_on_update = self._strategy.allow_create_on_update
         self.allow_unconditional_update = self._strategy.allow_unconditional_update
         self.graceful = self._strategy.graceful_delete
@@ -79,14 +79,18 @@ class BuiltinKind(Kind):
         self.field_names = self._strategy.field_names
         self.deprecation = self._strategy.deprecation
 
+    @property
+    def recipe(self) -> tuple[Any, ...]:
+        return type(self), self.info
+
     # -- form ------------------------------------------------------------------------------
 
     def decode(self, body: bytes | Obj, *, strict: bool) -> tuple[Obj, list[str]]:
-        decoded = wire.decode_json(self._message, body, strict=strict)
+        decoded = codec.decode_json(self._message, body, strict=strict)
         return decoded.obj, decoded.problems
 
     def normalise(self, obj: Obj) -> Obj:
-        return wire.normalise(self._message, obj)
+        return codec.normalise(self._message, obj)
 
     def default(self, obj: Obj) -> None:
         apply_defaults(*self._gvk, obj)

@@ -17,6 +17,8 @@ _VERBS = {
     "DELETE": "delete",
 }
 _NAMESPACE_SUBRESOURCES = frozenset({"status", "finalize"})
+MAX_WARNINGS = 4096
+"""More could not be sent: together they have as many characters at most."""
 ANONYMOUS = UserInfo("system:anonymous", groups=("system:unauthenticated",))
 
 
@@ -94,8 +96,13 @@ class Context:
     dry_run: bool = False
     field_validation: str = "Warn"
     force: bool = False
+    size: int = 0
+    """Bytes of the request's body."""
     warnings: list[str] = field(default_factory=list)
 
+    warned: set[str] = field(default_factory=set)
+
     def warn(self, text: str) -> None:
-        if text not in self.warnings:
+        if text not in self.warned and len(self.warnings) < MAX_WARNINGS:
+            self.warned.add(text)
             self.warnings.append(text)

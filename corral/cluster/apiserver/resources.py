@@ -103,6 +103,9 @@ devicetaintrules devicetaintrule DeviceTaintRule Cluster - - * status:DeviceTain
 resourceclaims resourceclaim ResourceClaim Namespaced - - * status:ResourceClaim:get,patch,update
 resourceclaimtemplates resourceclaimtemplate ResourceClaimTemplate Namespaced - - *
 resourceslices resourceslice ResourceSlice Cluster - - *
+## flowcontrol.apiserver.k8s.io v1
+flowschemas flowschema FlowSchema Cluster - - * status:FlowSchema:get,patch,update
+prioritylevelconfigurations prioritylevelconfiguration PriorityLevelConfiguration Cluster - - * status:PriorityLevelConfiguration:get,patch,update
 ## storagemigration.k8s.io v1
 storageversionmigrations storageversionmigration StorageVersionMigration Cluster - - * status:StorageVersionMigration:get,patch,update
 ## metrics.k8s.io v1beta1

@@ -5,25 +5,30 @@ from __future__ import annotations
 import asyncio
 import logging
 import ssl
-from collections.abc import Mapping, Sequence
+import time
+from collections.abc import Callable, Mapping, Sequence
+from copy import deepcopy
 from dataclasses import dataclass, field
-from datetime import datetime
+from datetime import UTC, datetime
+from functools import partial
 from ipaddress import ip_network
 from pathlib import Path
 from typing import Any, Protocol
 
-from aiohttp import web
-
 from corral.cluster.apiserver.admission import Chain
-from corral.cluster.apiserver.admission.client import ServiceResolver, WebhookClient
 from corral.cluster.apiserver.admission.namespaces import NamespaceLifecycle
 from corral.cluster.apiserver.admission.plugins import close_plugins, default_plugins
-from corral.cluster.apiserver.admission.quota_usage import QuotaUsage
+from corral.cluster.apiserver.admission.quotas.status import QuotaUsage
+from corral.cluster.apiserver.admission.webhooks.client import ServiceResolver, WebhookClient
+from corral.cluster.apiserver.audit.log import AuditLog, LogSettings
+from corral.cluster.apiserver.audit.policy import load_policy
+from corral.cluster.apiserver.audit.record import Auditor
 from corral.cluster.apiserver.auth import bootstrap, pki
 from corral.cluster.apiserver.auth.authentication import Authenticator, parse_token_file
 from corral.cluster.apiserver.auth.authorization import Authorizer
 from corral.cluster.apiserver.auth.jwt import Signer
 from corral.cluster.apiserver.auth.references import pod_refers
+from corral.cluster.apiserver.auth.renewal import Renewal
 from corral.cluster.apiserver.auth.tokens import ServiceAccountTokens, TokenIssuer
 from corral.cluster.apiserver.auth.users import MASTERS, UserInfo
 from corral.cluster.apiserver.builtin.strategy.allocation import ServiceNetwork
@@ -37,11 +42,22 @@ from corral.cluster.apiserver.controllers.service_range import ServiceRange
 from corral.cluster.apiserver.controllers.tokens import SecretTokens
 from corral.cluster.apiserver.controllers.upkeep import EventSweeper, RoleAggregator
 from corral.cluster.apiserver.crd.structural import CompiledVersion
+from corral.cluster.apiserver.crud.core import Registry
+from corral.cluster.apiserver.crud.kind import Kind
 from corral.cluster.apiserver.customs import CustomKind
 from corral.cluster.apiserver.definitions import DefinitionKind
+from corral.cluster.apiserver.fairness.defaults import default_objects
+from corral.cluster.apiserver.fairness.dispatch import Dispatcher
+from corral.cluster.apiserver.http.connections import (
+    IDLE_SECONDS,
+    Connections,
+    HttpServer,
+    bind,
+    bind_path,
+)
 from corral.cluster.apiserver.http.discovery import Discovery
 from corral.cluster.apiserver.http.front import Front
-from corral.cluster.apiserver.http.openapi import OpenApi
+from corral.cluster.apiserver.http.openapi.v3 import OpenApi
 from corral.cluster.apiserver.http.render import Table
 from corral.cluster.apiserver.http.special import Special
 from corral.cluster.apiserver.http.system import System
@@ -49,8 +65,6 @@ from corral.cluster.apiserver.http.verbs import Verbs
 from corral.cluster.apiserver.kinds import Kinds
 from corral.cluster.apiserver.loopback import LOOPBACK_KINDS
 from corral.cluster.apiserver.nodes.access import NodeAccess
-from corral.cluster.apiserver.registry.core import Registry
-from corral.cluster.apiserver.registry.kind import Kind
 from corral.cluster.apiserver.requests import Context
 from corral.cluster.apiserver.resources import Catalog, ResourceInfo
 from corral.cluster.apiserver.services import ServiceAllocator
@@ -70,6 +84,7 @@ RBAC_TABLES = {
 FIRST_REVISION = 101
 """A client that watches from revision 1 is told to list, as on any server with a past."""
 PARTICULAR = {("apiextensions.k8s.io", "CustomResourceDefinition"): DefinitionKind}
+SHUTDOWN_SECONDS = 60.0
 SYSTEM = UserInfo("system:apiserver", groups=(MASTERS,))
 
 
@@ -97,6 +112,14 @@ class Config:
     """Further objects to begin with; one that is there already is left alone."""
     definitions: Sequence[Obj] = ()
     """Kinds to serve from the start; one that is there already is made as it is here."""
+    audit_policy: Path | None = None
+    """What is recorded of requests; without it nothing is."""
+    audit_log: LogSettings | None = None
+    """Where to; in the data folder if not given."""
+    one_tenant: bool = False
+    """Refuse a second tenant while a node does not keep pods apart."""
+    clock: Callable[[], float] = time.time
+    """Seconds since the epoch: when certificates and tokens are judged."""
 
 
 class ApiServer:
@@ -105,7 +128,9 @@ class ApiServer:
     def __init__(self, config: Config) -> None:
         self.config = config
         self.port = config.port
-        self.store = Store(config.data_dir / "db", first=FIRST_REVISION)
+        self.store = Store(
+            config.data_dir / "db", first=FIRST_REVISION, witness=config.data_dir / "kubeconfig"
+        )
         self.catalog = Catalog()
         particular = {**PARTICULAR, **(LOOPBACK_KINDS if config.loopback_endpoints else {})}
         self.kinds = Kinds(self.catalog, particular)
@@ -116,7 +141,12 @@ class ApiServer:
         self._pods_of_node: dict[str, dict[str, None]] = {}
         """Node → keys of its pods, in order."""
         self._ready = False
-        self._runner: web.ServerRunner | None = None
+        self._audit_log: AuditLog | None = None
+        self.on_renewal: Callable[[], None] = lambda: None
+        """Called when certificates were made anew: others may hold copies of them."""
+        self.connections = Connections()
+        self.address = config.host
+        self._http: HttpServer | None = None
 
     # -- life ------------------------------------------------------------------------------
 
@@ -125,7 +155,10 @@ class ApiServer:
         self.store.open()
         self.store.listen(self._on_event)
         hosts = [*self.config.hosts, self.service_ip]
-        self.pki = pki.ensure_pki(self.config.data_dir / "pki", hosts=hosts)
+        folder = self.config.data_dir / "pki"
+        ensure = partial(_ensured, folder, hosts, self.config.clock)
+        self.pki = ensure()
+        self.renewal = Renewal(ensure, self._use_certificates)
         self._assemble()
         for table, kind in RBAC_TABLES.items():
             for entry in self.store.scan(table):
@@ -141,11 +174,12 @@ class ApiServer:
         for controller in self.controllers:
             controller.start()
         self._write_kubeconfig()
+        self.renewal.start(self.pki)
         self._ready = True
 
     def _assemble(self) -> None:
         signer = Signer.from_pem(self.pki.service_account_key_file.read_bytes())
-        issuer = TokenIssuer(signer)
+        issuer = TokenIssuer(signer, clock=self.config.clock)
         tokens = ServiceAccountTokens(issuer, self.lookup)
         static = dict(self.config.users)
         if self.config.token_file:
@@ -156,6 +190,7 @@ class ApiServer:
             authorizer=self.authorizer,
             kinds=self.kinds,
             catalog=self.catalog,
+            one_tenant=self.config.one_tenant,
         )
         chain = Chain([NamespaceLifecycle(self.store), *self.plugins])
         self.registry = Registry(self.store, chain, kind_of=self.kinds.find)
@@ -193,7 +228,21 @@ class ApiServer:
             verbs=self.verbs,
             special=special,
             system=system,
+            connections=self.connections,
+            dispatcher=Dispatcher(self.store),
+            auditor=self._auditor(),
         )
+
+    def _auditor(self) -> Auditor | None:
+        """Raises PolicyError, OSError."""
+        config = self.config
+        if config.audit_policy is None:
+            return None
+        policy = load_policy(config.audit_policy)
+        settings = config.audit_log or LogSettings(config.data_dir / "logs" / "audit.log")
+        self._audit_log = AuditLog(settings)
+        self._audit_log.open()
+        return Auditor(policy, self._audit_log.write)
 
     def _make_controllers(self, issuer: TokenIssuer) -> None:
         def access(name: str) -> Access:
@@ -215,16 +264,18 @@ class ApiServer:
             GarbageCollector(access("generic-garbage-collector")),
             RoleAggregator(access("clusterrole-aggregation-controller")),
             ServiceRange(access("kube-apiserver")),
-            OwnEndpoints(access("kube-apiserver"), self._where),
+            OwnEndpoints(
+                access("kube-apiserver"),
+                self._where,
+                lambda: bootstrap.kubernetes_service(self.service_ip, self.port),
+            ),
             EventSweeper(access("kube-apiserver")),
             QuotaUsage(self.store, kind=self.kinds.find("", "v1", "resourcequotas")),
         ]
 
     def _where(self) -> tuple[str | None, int]:
         """The address under which pods and others reach this server, if there is one, and port."""
-        assert self._runner is not None
-        listening = self._runner.addresses[0][0]
-        return advertised(listening, loopback=self.config.loopback_endpoints), self.port
+        return advertised(self.address, loopback=self.config.loopback_endpoints), self.port
 
     def _table_of(self, kind: Kind) -> Table:
         if isinstance(kind, CustomKind):
@@ -266,37 +317,54 @@ class ApiServer:
         context.load_cert_chain(self.pki.serving.cert_file, self.pki.serving.key_file)
         context.load_verify_locations(self.pki.ca.cert_file)
         context.verify_mode = ssl.CERT_OPTIONAL
-        server = web.Server(
+        self._tls = context
+        self._http = server = HttpServer(
+            self.connections,
             self.front.handle,
             access_log=None,
-            handler_cancellation=True,
             # the words of a long `kubectl exec` are in its query
             max_line_size=1 << 20,
             max_field_size=1 << 18,
+            keepalive_timeout=IDLE_SECONDS,
+            lingering_time=2.0,
+            auto_decompress=False,  # as upstream: what is sent is what is read
         )
-        self._runner = web.ServerRunner(server)
-        await self._runner.setup()
-        site = web.TCPSite(
-            self._runner, self.config.host, self.config.port, ssl_context=context, backlog=1024
-        )
-        await site.start()
-        self.port = self._runner.addresses[0][1]
+        for sock in bind(self.config.host, self.config.port):
+            self.address, self.port = sock.getsockname()[:2]
+            self.connections.listen(sock, server, context)
         if self.config.socket is not None:
-            await web.UnixSite(self._runner, self.config.socket, backlog=1024).start()
+            self.connections.listen(bind_path(self.config.socket), server, None)
+
+    def _use_certificates(self, renewed: pki.Pki) -> None:
+        """Connections from now on get what is in these files. Raises OSError, ssl.SSLError."""
+        self._tls.load_cert_chain(renewed.serving.cert_file, renewed.serving.key_file)
+        self._tls.load_verify_locations(renewed.ca.cert_file)
+        self.nodes.use_certificate(
+            renewed.kubelet_client.cert_file, renewed.kubelet_client.key_file
+        )
+        self.pki = renewed
+        self._write_kubeconfig()
+        self.on_renewal()
 
     async def stop(self) -> None:
         """Stop serving and make everything durable."""
         self._ready = False
+        await self.renewal.stop()
         for controller in reversed(self.controllers):
             await controller.stop()
-        if self._runner is not None:
+        if self._http is not None:
+            self.connections.close()
             for table in self.store.resources():
                 self.store.end_watches(table)
             await self.nodes.stop()
-            await self._runner.cleanup()
+            self._http.pre_shutdown()
+            await self._http.shutdown(SHUTDOWN_SECONDS)
         await close_plugins(self.plugins)
+        self.registry.heavy.close()
         await self._converting.close()
         await self.store.close()
+        if self._audit_log is not None:
+            self._audit_log.close()
 
     # -- state that follows the store ---------------------------------------------------------
 
@@ -330,6 +398,7 @@ class ApiServer:
                 service_cidr=self.config.service_cidr,
             )
             + bootstrap.bootstrap_objects()
+            + deepcopy(default_objects())
             + list(self.config.objects)
         )
         context = Context(SYSTEM, manager="kube-apiserver")
@@ -372,6 +441,10 @@ class ApiServer:
     @property
     def kubeconfig(self) -> Path:
         return self.config.data_dir / "kubeconfig"
+
+
+def _ensured(folder: Path, hosts: Sequence[str], clock: Callable[[], float]) -> pki.Pki:
+    return pki.ensure_pki(folder, hosts=hosts, now=datetime.fromtimestamp(clock(), UTC))
 
 
 class CustomTable:

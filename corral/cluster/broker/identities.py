@@ -30,18 +30,18 @@ class Identities:
         except FileNotFoundError:
             self.cluster = base64.urlsafe_b64encode(uuid.uuid4().bytes)[:22].decode()
             self._next = self._taken = 0
-            self._write()
+            self._write(0)
         except (ValueError, KeyError, TypeError) as err:
             raise DataError(f"{path} is damaged ({err}): restore it from a copy") from err
 
     def producer(self) -> int:
-        """A number that no producer had before."""
+        """A number that no producer had before. Raises OSError, and then none is given."""
         if self._next >= self._taken:
+            self._write(self._taken + _BLOCK)
             self._taken += _BLOCK
-            self._write()
         self._next += 1
         return self._next - 1
 
-    def _write(self) -> None:
-        data = {"cluster": self.cluster, "producers": self._taken}
+    def _write(self, taken: int) -> None:
+        data = {"cluster": self.cluster, "producers": taken}
         replace_file(self._path, orjson.dumps(data))

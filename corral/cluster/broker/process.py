@@ -15,7 +15,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
-from corral.runtime.listening import (
+from corral.cluster.broker.logins import SECRET, load_key
+from corral.runtime.serving.listening import (
     Listen,
     bind,
     bind_or_any,
@@ -43,11 +44,31 @@ class LocalBroker:
     port: int
     pod_port: int
     """Where the Service leads."""
+    open: bool = False
+    """Whether nobody has to log in, and all see the same."""
 
     @property
     def addresses(self) -> Path:
         """Where its addresses are written."""
         return self.folder / "broker.json"
+
+    @property
+    def key(self) -> Path | None:
+        """The key of namespaces' logins; nobody but who runs the cluster reads it."""
+        return None if self.open else self.folder / "credentials" / "broker.key"
+
+    @property
+    def pods(self) -> str:
+        """Bootstrap servers as pods are told them."""
+        from corral.cluster.broker.address import POD_ADDRESS
+
+        # pods without a network of their own know no names, and need none
+        return f"{POD_ADDRESS},{self.bootstrap}"
+
+    @property
+    def secret(self) -> str:
+        """The Secret of each namespace with its login; empty where nobody has one."""
+        return "" if self.open else SECRET
 
     @property
     def bootstrap(self) -> str:
@@ -96,6 +117,7 @@ async def run_part(
     Raises:
         DataError: the data folder cannot be used.
         OSError: nor can a port.
+        ValueError: nor can the key.
     """
     from corral.cluster.broker.address import POD_ADDRESS
     from corral.cluster.broker.service import look_after
@@ -103,26 +125,72 @@ async def run_part(
     stop = _stop_signal()
     own = bind(Listen(_LOOPBACK, local.port))
     with own, bind(Listen(_LOOPBACK, local.pod_port)) as pods:
-        facts = {"bootstrap": f"{shown(_LOOPBACK)}:{local.port}", "pods": POD_ADDRESS}
+        facts = {
+            "bootstrap": f"{shown(_LOOPBACK)}:{local.port}",
+            "pods": POD_ADDRESS,
+            "secret": local.secret,
+        }
         keep_facts(local.addresses, facts, local.port, local.pod_port)
-        service = asyncio.create_task(look_after(kubeconfig, _LOOPBACK, local.pod_port))
+        gone = Gone()
+        tasks = [asyncio.create_task(look_after(kubeconfig, _LOOPBACK, local.pod_port))]
+        if local.key is not None:
+            from corral.cluster.broker.secrets import hand_out
+
+            key = load_key(local.key)
+            handing = hand_out(kubeconfig, key, local.pods, gone.add, gone.ask)
+            tasks.append(asyncio.create_task(handing))
         ready(facts)
         try:
             await first_connection(own, pods, stop=stop, within=None)
             if not stop.is_set():
-                await _load_and_serve(local, (own, ""), (pods, POD_ADDRESS), stop=stop)
+                await _load_and_serve(local, gone, (own, ""), (pods, POD_ADDRESS), stop=stop)
         finally:
-            service.cancel()
-            await asyncio.gather(service, return_exceptions=True)
+            for task in tasks:
+                task.cancel()
+            await asyncio.gather(*tasks, return_exceptions=True)
 
 
-async def _load_and_serve(local: LocalBroker, *sockets: Any, stop: asyncio.Event) -> None:
+class Gone:
+    """Namespaces that were deleted, until there is a broker that forgets them."""
+
+    def __init__(self) -> None:
+        self._waiting: list[str] = []
+        self._forget: Callable[[str], None] | None = None
+        self._exists: Callable[[str], bool | None] = lambda _: None
+
+    def ask(self, exists: Callable[[str], bool | None]) -> None:
+        """Who knows from now on which namespaces there are."""
+        self._exists = exists
+
+    def exists(self, owner: str) -> bool | None:
+        """Whether somebody's namespace is there; None while nobody knows."""
+        return self._exists(owner)
+
+    def add(self, owner: str) -> None:
+        if self._forget is None:
+            self._waiting.append(owner)
+        else:
+            self._forget(owner)
+
+    def tell(self, forget: Callable[[str], None]) -> None:
+        """From now on."""
+        self._forget = forget
+        while self._waiting:
+            forget(self._waiting.pop())
+
+
+async def _load_and_serve(
+    local: LocalBroker, gone: Gone, *sockets: Any, stop: asyncio.Event
+) -> None:
     from corral.cluster.broker.server import Broker, Listener
     from corral.cluster.broker.settings import BrokerSettings
 
-    broker = Broker(BrokerSettings(data_dir=local.folder / "broker", port=local.port))
+    settings = BrokerSettings(data_dir=local.folder / "broker", port=local.port, key_file=local.key)
+    broker = Broker(settings)
+    broker.exists = gone.exists
     try:
         await broker.start(*(Listener(sock, advertised) for sock, advertised in sockets))
+        gone.tell(broker.forget)
         await stop.wait()
     finally:
         await broker.stop()

@@ -13,9 +13,9 @@ import hmac
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, Protocol
 
-__all__ = ["ITERATIONS", "MECHANISMS", "Credential", "Refused", "ScramServer", "derive"]
+__all__ = ["ITERATIONS", "MECHANISMS", "Credential", "Known", "Refused", "ScramServer", "derive"]
 
 MECHANISMS: Final[Mapping[str, str]] = {"SCRAM-SHA-256": "sha256", "SCRAM-SHA-512": "sha512"}
 """With the hash of each."""
@@ -54,12 +54,17 @@ def derive(
     return Credential.from_salted(mechanism, salted, salt, iterations)
 
 
+class Known(Protocol):
+    """Who may log in."""
+
+    def get(self, user: str, /) -> Credential | None:
+        """What is kept about somebody's password; None about nobody's."""
+
+
 class ScramServer:
     """One exchange: two messages in, two out."""
 
-    def __init__(
-        self, mechanism: str, users: Mapping[str, Credential], *, secret: bytes, nonce: str = ""
-    ) -> None:
+    def __init__(self, mechanism: str, users: Known, *, secret: bytes, nonce: str = "") -> None:
         self._hash = MECHANISMS[mechanism]
         self._users = users
         self._secret = secret

@@ -8,20 +8,28 @@ import os
 import resource
 import socket
 import time
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
+from pathlib import Path
 from typing import Final
 
 from corral.cluster import locking
+from corral.cluster.broker.consumergroups.coordinator import Coordinator
 from corral.cluster.broker.errors import BrokerError, DataError
-from corral.cluster.broker.groups.coordinator import Coordinator
 from corral.cluster.broker.identities import Identities
+from corral.cluster.broker.logins import load_key, namespace_of
+from corral.cluster.broker.namespaces import Namespaces
+from corral.cluster.broker.protocol.connection import READ, Connection
 from corral.cluster.broker.session import ClientSession
 from corral.cluster.broker.settings import BrokerSettings
+from corral.cluster.broker.strangers import Strangers
+from corral.cluster.broker.tenants import Tenants
 from corral.cluster.broker.topics import Topics
+from corral.cluster.broker.turns import Turns, TurnState
 from corral.cluster.broker.users import Users
-from corral.cluster.broker.wire.connection import Budget, Connection
-from corral.runtime.listening import Listen, bind, shown
+from corral.files.private import data_folder
+from corral.runtime.serving.listening import Listen, bind, shown
 
 __all__ = ["Broker", "Listener"]
 
@@ -29,6 +37,8 @@ logger = logging.getLogger(__name__)
 
 _REFUSAL: Final = 0.2
 """Seconds before a wrong password is answered."""
+_COMPLAINTS: Final = 1.0
+"""Seconds between two lines of the log about those who are not let in."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,13 +56,25 @@ class Broker:
     def __init__(self, settings: BrokerSettings) -> None:
         self.settings = settings
         self.refusal_delay = _REFUSAL
-        self.topics = Topics(settings)
+        self.tenants = Tenants(settings.limits)
+        self.nobody = self.tenants.get("")
+        """The tenant of all, where nobody logs in as one."""
+        self.turns = Turns()
+        self.strange_turns = TurnState()
+        """Of all who have not logged in."""
+        self.topics = Topics(settings, self.tenants)
         self.coordinator: Coordinator
         self.identities: Identities
-        self.users: Users | None = None
+        self.users: Users | Namespaces | None = None
         self._lock = -1
-        self._budget = Budget(settings.limits.pending_bytes)
-        self._connections: set[Connection] = set()
+        self._room = bytearray(READ)
+        self._sessions: dict[Connection, ClientSession] = {}
+        self._strangers = Strangers(settings.limits.strangers)
+        self._gone: set[str] = set()
+        """Tenants that are no more."""
+        self.exists: Callable[[str], bool | None] = lambda owner: None
+        """Whether the namespace of a tenant is there; None where nobody knows."""
+        self._complained, self._unsaid = -_COMPLAINTS, 0
         self._servers: list[asyncio.AbstractServer] = []
         self._tasks: list[asyncio.Task[None]] = []
         self._hurry = asyncio.Event()
@@ -91,7 +113,7 @@ class Broker:
         address = _split(told)
         server = await asyncio.get_running_loop().create_server(
             lambda: Connection(
-                self.settings.limits, self._budget, partial(self._begin, address), self._ended
+                self.settings.limits, self._room, partial(self._begin, address), self._ended
             ),
             sock=listener.sock,
         )
@@ -100,7 +122,7 @@ class Broker:
 
     def _take(self) -> None:
         folder = self.settings.data_dir
-        folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+        data_folder(folder)
         try:
             self._lock = locking.take(folder / "lock")
         except locking.Held as err:
@@ -113,22 +135,77 @@ class Broker:
         folder, limits = self.settings.data_dir, self.settings.limits
         self.identities = Identities(folder / "identities.json")
         self.coordinator = Coordinator(folder / "offsets.journal", limits)
-        if self.settings.users_file is not None:
+        if self.settings.key_file is not None:
+            self.users = Namespaces(self._key(self.settings.key_file))
+        elif self.settings.users_file is not None:
             self.users = Users(folder / "users.json", limits.users)
             self.users.add_from(self.settings.users_file)
         self.topics.load()
 
+    def _key(self, path: Path) -> bytes:
+        try:
+            return load_key(path)
+        except (OSError, ValueError) as err:
+            raise DataError(f"the key of logins cannot be used: {err}") from err
+
     # -- connections -----------------------------------------------------------------------------
 
     def _begin(self, address: tuple[str, int], connection: Connection) -> ClientSession | None:
-        if len(self._connections) >= self.settings.limits.connections:
-            logger.warning("%s: refused: there are too many connections", connection.peer)
+        if len(self._sessions) >= self.settings.limits.connections:
+            self.complain(f"{connection.peer}: refused: there are too many connections")
             return None
-        self._connections.add(connection)
-        return ClientSession(self, connection.peer, address)
+        session = self._sessions[connection] = ClientSession(self, connection, address)
+        if not self.secure:
+            session.tenant = self.nobody
+            self.nobody.connections += 1
+        elif (oldest := self._strangers.add(connection)) is not None:
+            self.complain(f"{oldest.peer}: closed: too many have not logged in")
+            oldest.abort()
+        return session
+
+    def admit(self, session: ClientSession, user: str) -> None:
+        """Somebody has logged in. Raises ConnectionError where its tenant has come too often."""
+        assert self.users is not None
+        owner = self.users.owner(user)
+        if owner and (owner in self._gone or self.exists(owner) is False):
+            # it may have been deleted while nobody was here to be told
+            raise ConnectionError(f"namespace {namespace_of(owner)} was deleted")
+        tenant = self.tenants.get(owner)
+        if tenant.connections >= tenant.share.connections:
+            raise ConnectionError(f"{tenant.shown} has {tenant.connections} connections already")
+        tenant.connections += 1
+        session.tenant = tenant
+        self._strangers.remove(session.connection)
+
+    def forget(self, owner: str) -> None:
+        """A tenant is no more: its connections, topics and groups go, and it does not come back."""
+        self._gone.add(owner)
+        tenant = self.tenants.get(owner)
+        for connection, session in tuple(self._sessions.items()):
+            if session.tenant is tenant:
+                connection.abort()
+        try:
+            self.topics.delete_all(tenant)
+            self.coordinator.forget_all(tenant)
+        except (BrokerError, OSError) as err:
+            logger.error("%s was deleted, and its topics stay: %s", tenant.shown, err)
+        self.hurry()
+
+    def complain(self, text: str) -> None:
+        """Of somebody outside, who may be at it all day: once a second is enough."""
+        now = time.monotonic()
+        if now - self._complained < _COMPLAINTS:
+            self._unsaid += 1
+            return
+        more = f" (and {self._unsaid} more such)" if self._unsaid else ""
+        logger.warning("%s%s", text, more)
+        self._complained, self._unsaid = now, 0
 
     def _ended(self, connection: Connection) -> None:
-        self._connections.discard(connection)
+        self._strangers.remove(connection)
+        session = self._sessions.pop(connection, None)
+        if session is not None and session.tenant is not None:
+            session.tenant.connections -= 1
 
     # -- upkeep ----------------------------------------------------------------------------------
 
@@ -170,7 +247,7 @@ class Broker:
             for server in self._servers:
                 server.close()
             self.coordinator.stop()
-            open_ones = tuple(self._connections)
+            open_ones = tuple(self._sessions)
             for connection in open_ones:
                 connection.abort()
             await asyncio.gather(*(connection.wait_closed() for connection in open_ones))

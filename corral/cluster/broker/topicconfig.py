@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Final
@@ -28,6 +29,9 @@ class Setting:
 
 def _number(low: int, high: int) -> Callable[[str], int]:
     def check(text: str) -> int:
+        # not all that int() reads: spaces without end would be kept with it
+        if not re.fullmatch(r"-?[0-9]{1,19}", text):
+            raise ValueError("must be a whole number")
         value = int(text)
         if not low <= value <= high:
             raise ValueError(f"must be from {low} to {high}")
@@ -96,7 +100,7 @@ def checked(name: str, value: str | None) -> str:
     try:
         setting.check(value)
     except ValueError as err:
-        raise BrokerError(ErrorCode.invalid_config, f"{name}: {value!r}: {err}") from err
+        raise BrokerError(ErrorCode.invalid_config, f"{name}: {value[:40]!r}: {err}") from err
     return value
 
 

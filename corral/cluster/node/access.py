@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
+from corral.cluster.node.container.streams import Streams
 from corral.cluster.node.resources import Usage
-from corral.cluster.node.streams import Streams
 from corral.kube.types import Obj
 
 __all__ = ["AccessError", "ContainerUsage", "PodAccess", "PodUsage", "log_container"]

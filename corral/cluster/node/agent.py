@@ -13,32 +13,36 @@ import hashlib
 import logging
 import os
 import resource
-from collections.abc import Callable, Coroutine
+from collections.abc import Coroutine
 from contextlib import suppress
 from pathlib import Path
 from typing import Any, Final
 
 from corral.cluster import locking
-from corral.cluster.node import groups
-from corral.cluster.node.claims import Claims
 from corral.cluster.node.config import AgentConfig
-from corral.cluster.node.containers import Container, Engine
-from corral.cluster.node.fit import Room
-from corral.cluster.node.isolation import Capabilities
-from corral.cluster.node.launcher import Launcher
+from corral.cluster.node.container import cgroups
+from corral.cluster.node.container.launcher import Launcher
+from corral.cluster.node.container.processes import Container, Engine
+from corral.cluster.node.container.view import View, machine_view
+from corral.cluster.node.isolation import Capabilities, Mode
 from corral.cluster.node.layout import Layout
 from corral.cluster.node.network import PodNetwork
-from corral.cluster.node.object_sources import ObjectSources
 from corral.cluster.node.parts import NodeParts
-from corral.cluster.node.pod_access import AgentAccess
-from corral.cluster.node.pod_table import PodTable
+from corral.cluster.node.pod.access import AgentAccess
+from corral.cluster.node.pod.fit import Room
+from corral.cluster.node.pod.table import PodTable
 from corral.cluster.node.pulling.puller import Puller
-from corral.cluster.node.registration import Registration
+from corral.cluster.node.registration import NotTaken, Registration
 from corral.cluster.node.resources import Gpu, GpuPool, discover_gpus, node_capacity
 from corral.cluster.node.server import NodeServer
 from corral.cluster.node.sweeper import Sweeper
+from corral.cluster.node.volumes.claims import Claims
+from corral.cluster.node.volumes.object_sources import ObjectSources
+from corral.cluster.node.volumes.tokens import PodTokens
+from corral.files.private import NotPrivate, data_folder, private_folder
 from corral.kube.client import KubeClient
 from corral.kube.resources import NODES, PODS
+from corral.kube.types import Obj
 from corral.runtime import Change, Informer, Manager, ManagerSettings
 
 __all__ = ["Agent", "AgentConfig", "FolderInUse"]
@@ -47,6 +51,10 @@ logger = logging.getLogger(__name__)
 
 SERVICES_PATIENCE: Final = 5.0
 """Seconds to wait for what the network has to know, before pods start without."""
+NO_BOUNDARY: Final = (
+    "pods of this node are not kept apart: in mode plain every pod can do and read whatever the "
+    "user of this agent can; run it as root, or where user namespaces are allowed, for a boundary"
+)
 _PATIENT: Final = ManagerSettings(sync_timeout=float(10**9))
 MAX_REQUESTS: Final = 16
 END_MARGIN: Final = 10.0
@@ -85,6 +93,8 @@ class Agent:
     async def start(self) -> None:
         """Raises FolderInUse, OSError, CacheSyncTimeout."""
         self._layout.make()
+        for folder in self.config.job_folders:
+            take_job_folder(folder)
         try:
             self._lock = locking.take(self._layout.lock)
         except locking.Held as held:
@@ -93,6 +103,7 @@ class Agent:
                 "stop it, or choose another data folder"
             ) from None
         try:
+            self._layout.open()
             await self._start()
         except BaseException:
             await self._abandon()
@@ -107,6 +118,10 @@ class Agent:
             self._find_gpus(), self._find_capabilities(), self._engine.adopt()
         )
         self._groups = capabilities.groups
+        if capabilities.mode == "plain" and os.geteuid() == 0:
+            self._layout.let_pass()
+        if capabilities.mode == "root":
+            self._layout.bound()
         for words in capabilities.missing:
             logger.info("pods of this node go without %s", words)
         self._manager = Manager(self._client)
@@ -123,7 +138,8 @@ class Agent:
             domain=self.config.cluster_domain,
         )
         await self._network.start()
-        self._assemble(gpus)
+        view = await self._find_view(capabilities.mode)
+        self._assemble(gpus, view, isolation=capabilities.mode)
         self._clear_groups(adopted)
         self._table.adopt(adopted)
         await self._begin(mine, node)
@@ -139,13 +155,25 @@ class Agent:
             lambda: Capabilities.detect(group_name(self.config), highest=highest)
         )
 
-    def _assemble(self, gpus: list[Gpu]) -> None:
+    async def _find_view(self, mode: Mode) -> View | None:
+        """What containers see of the machine."""
+        if mode == "plain":
+            logger.warning("%s", NO_BOUNDARY)
+            return None
+        folder = self._layout.volatile / "view"
+        images, expose = self.config.images, self.config.expose
+        return await asyncio.to_thread(machine_view, folder, images=images, expose=expose)
+
+    def _assemble(self, gpus: list[Gpu], view: View | None, *, isolation: str) -> None:
         assert self._engine is not None
         capacity = node_capacity(self.config.data_dir, gpus=gpus, pods=self.config.max_pods)
         pool = GpuPool(gpus)
-        self._registration = Registration(self.config, self._client, gpus=gpus, capacity=capacity)
+        self._registration = Registration(
+            self.config, self._client, gpus=gpus, capacity=capacity, isolation=isolation
+        )
         self._objects = ObjectSources(self._client)
         self._sweeper = Sweeper()
+        self._requests = asyncio.Semaphore(MAX_REQUESTS)
         launcher = Launcher(
             self.config,
             self._layout,
@@ -154,6 +182,7 @@ class Agent:
             cgroups=self._groups,
             gpus=pool,
             sweeper=self._sweeper,
+            view=view,
         )
         parts = NodeParts(
             config=self.config,
@@ -166,12 +195,13 @@ class Agent:
             puller=Puller(
                 self._layout.images,
                 self.config.registries,
-                token=own_token(self._client),
+                token=self._pod_token,
                 mapped=self.config.images.knows,
+                allowed=self.config.allowed_endpoints,
             ),
             recorder=self._manager.recorder("kubelet", host=self.config.name),
             sweeper=self._sweeper,
-            turns=asyncio.Semaphore(MAX_REQUESTS),
+            turns=self._requests,
             allocatable=capacity,
         )
         self._table = PodTable(
@@ -182,6 +212,10 @@ class Agent:
         )
         self.access = AgentAccess(self._table, parts)
 
+    async def _pod_token(self, pod: Obj) -> str:
+        """What a pod's module is pulled with: its service account's rights, not the node's."""
+        return await PodTokens(self._client, pod, turns=self._requests).for_pulling()
+
     def _clear_groups(self, adopted: list[Container]) -> None:
         """Remove control groups that no running container owns."""
         if self._groups is None:
@@ -190,7 +224,7 @@ class Agent:
         for path in self._groups.leftovers():
             if path not in owned:
                 with suppress(OSError):  # something in it that is not ours
-                    groups.remove([path])
+                    cgroups.remove([path])
 
     async def _begin(self, mine: Informer, node: Informer) -> None:
         mine.add_handler(self._table.changed)
@@ -212,10 +246,13 @@ class Agent:
         await relay(self._client, config.name, cloud=config.cloud, endpoint=config.metadata)
 
     async def _wait_ready(self) -> None:
-        async with asyncio.TaskGroup() as group:
-            group.create_task(self._registration.register())
-            group.create_task(self._manager.wait_ready())
-            group.create_task(self._know_services())
+        try:
+            async with asyncio.TaskGroup() as group:
+                group.create_task(self._registration.register())
+                group.create_task(self._manager.wait_ready())
+                group.create_task(self._know_services())
+        except* NotTaken as refused:
+            raise NotTaken(str(refused.exceptions[0])) from None
 
     async def _know_services(self) -> None:
         try:
@@ -261,6 +298,11 @@ class Agent:
             problems=self._manager.problems,
         )
         self._registration.port = await self._server.start(self.config.address, self.config.port)
+
+    @property
+    def isolation(self) -> Mode:
+        """How far pods are kept apart, once started."""
+        return self._network.mode
 
     @property
     def port(self) -> int:
@@ -344,12 +386,15 @@ class Agent:
             self._lock = -1
 
 
-def own_token(client: KubeClient) -> Callable[[], str] | None:
-    """What the node shows to the cluster's own registry; None where it has no token."""
-    config = client.config
-    if config.token_file:
-        return lambda: Path(config.token_file).read_text()
-    return (lambda: config.token) if config.token else None
+def take_job_folder(folder: Path) -> None:
+    """Make sure that what jobs keep there is out of others' reach; pods get it by mounts.
+
+    Raises NotPrivate, OSError.
+    """
+    try:
+        private_folder(data_folder(folder))
+    except NotPrivate as err:
+        raise NotPrivate(f"cannot use the folder of jobs: {err} (--job-folder)") from err
 
 
 def group_name(config: AgentConfig) -> str:

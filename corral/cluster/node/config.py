@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from corral.cluster.node.images import ImageMap
+from corral.cluster.node.container.images import ImageMap
 from corral.cluster.node.isolation import Mode
 from corral.cluster.node.resources import Gpu
 from corral.kube.types import Obj
@@ -35,9 +35,20 @@ class AgentConfig:
     images: ImageMap = field(default_factory=ImageMap)
     registries: Mapping[str, str] = field(default_factory=dict)
     """Where registries in ``oci://`` references are reached: name → URL; others as hosts."""
+    allowed_endpoints: Sequence[str] = ()
+    """CIDR-or-host[:port] of registries that pods may name though they are not public."""
     gpus: Sequence[Gpu] | None = None
     """The devices to offer; None to look for them."""
     max_pods: int = 250
+    max_processes: int = 4096
+    """Of one container, threads included."""
+    expose: Sequence[Path] = ()
+    """Paths of the machine that containers see besides what programs need; read-only."""
+    host_access: Collection[str] = ()
+    """What pods may have of the machine: words of `security.HOST_ACCESS`."""
+    job_folders: Sequence[Path] = ()
+    """Folders where controllers keep what jobs write, each in <namespace>/<job>/<uid>: pods of the
+    namespace may mount that."""
     client_ca_file: Path | None = None
     """Who may speak to the agent's HTTPS server by certificate; others need a token."""
     cluster_domain: str = "cluster.local"

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Final
 
 from corral import __version__
+from corral.cluster.marks import ISOLATION_LABEL, PLAIN
 from corral.cluster.node.config import AgentConfig
 from corral.cluster.node.resources import Gpu, gpu_labels
 from corral.cluster.node.timestamps import format_time
@@ -20,6 +21,8 @@ __all__ = ["node_labels", "node_object", "node_status"]
 KUBELET_VERSION: Final = f"v1.37.1+corral-{__version__}"
 RUNTIME_LABEL: Final = "corral.dev/runtime"
 """Sets our nodes apart from those that run images."""
+HOST_PATH_LABEL: Final = "corral.dev/host-path"
+"""Whether pods may mount folders of the machine."""
 _ARCHITECTURES: Final = {"x86_64": "amd64", "aarch64": "arm64"}
 _CONDITIONS: Final = (
     ("MemoryPressure", "False", "KubeletHasSufficientMemory",
@@ -35,7 +38,9 @@ def architecture() -> str:
     return _ARCHITECTURES.get(machine, machine)
 
 
-def node_labels(config: AgentConfig, gpus: Sequence[Gpu]) -> dict[str, str]:
+def node_labels(
+    config: AgentConfig, gpus: Sequence[Gpu], *, isolation: str = PLAIN
+) -> dict[str, str]:
     """Those that every node has, those of its devices, and those it was given."""
     return {
         "kubernetes.io/hostname": config.name,
@@ -44,6 +49,8 @@ def node_labels(config: AgentConfig, gpus: Sequence[Gpu]) -> dict[str, str]:
         "beta.kubernetes.io/os": "linux",
         "beta.kubernetes.io/arch": architecture(),
         RUNTIME_LABEL: "process",
+        ISOLATION_LABEL: isolation,
+        HOST_PATH_LABEL: "allowed" if "path" in config.host_access else "refused",
         **gpu_labels(gpus),
         **config.labels,
     }

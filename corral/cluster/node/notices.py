@@ -15,7 +15,7 @@ from collections.abc import Callable
 from contextlib import aclosing
 from typing import TYPE_CHECKING, Final, cast
 
-from corral.api.spot import (
+from corral.api.spot.kinds import (
     CLOUD_LABEL,
     PREEMPTION_CONDITION,
     PREEMPTION_TAINT,
@@ -23,9 +23,9 @@ from corral.api.spot import (
     RISK_TAINT,
 )
 from corral.kube.client import KubeClient
+from corral.kube.connection.transport import KubeConnectionError
 from corral.kube.errors import ApiError, Conflict
 from corral.kube.resources import NODES
-from corral.kube.transport import KubeConnectionError
 from corral.kube.types import Obj
 from corral.runtime.keys import format_time, version_of
 

@@ -7,14 +7,14 @@ import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
-from corral.cluster.node.claims import Claims
 from corral.cluster.node.config import AgentConfig
-from corral.cluster.node.launcher import Launcher
+from corral.cluster.node.container.launcher import Launcher
 from corral.cluster.node.layout import Layout
 from corral.cluster.node.network import PodNetwork
-from corral.cluster.node.object_sources import ObjectSources
 from corral.cluster.node.pulling.puller import Puller
 from corral.cluster.node.sweeper import Sweeper
+from corral.cluster.node.volumes.claims import Claims
+from corral.cluster.node.volumes.object_sources import ObjectSources
 from corral.kube.client import KubeClient
 from corral.runtime import EventRecorder
 

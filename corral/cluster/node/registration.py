@@ -16,19 +16,24 @@ from corral.cluster.node.config import AgentConfig
 from corral.cluster.node.node_object import node_labels, node_object, node_status
 from corral.cluster.node.resources import Gpu
 from corral.kube.client import KubeClient
+from corral.kube.connection.transport import KubeConnectionError
 from corral.kube.errors import AlreadyExists, ApiError, Conflict, Forbidden, NotFound
 from corral.kube.resources import LEASES, NODES
-from corral.kube.transport import KubeConnectionError
 from corral.kube.types import Obj
 from corral.runtime.keys import format_micro_time
 
-__all__ = ["Registration"]
+__all__ = ["NotTaken", "Registration"]
 
 logger = logging.getLogger(__name__)
 
 LEASE_NAMESPACE: Final = "kube-node-lease"
 LEASE_SECONDS: Final = 40
 _FIRST_RETRY, _LAST_RETRY = 0.1, 7.0
+_SHARE: Final = "--share-without-isolation"
+
+
+class NotTaken(OSError):
+    """The cluster does not want this node; the words say why and what to do."""
 
 
 class Registration:
@@ -41,13 +46,16 @@ class Registration:
         *,
         gpus: Sequence[Gpu],
         capacity: Mapping[str, str],
+        isolation: str,
         clock: Callable[[], float] = time.time,
+        steady: Callable[[], float] = time.monotonic,
     ) -> None:
+        """``clock`` is what is written, ``steady`` how long something took."""
         self._config = config
         self._client = client
         self._capacity = capacity
-        self._clock = clock
-        self.labels = node_labels(config, gpus)
+        self._clock, self._steady = clock, steady
+        self.labels = node_labels(config, gpus, isolation=isolation)
         self.port = config.port
         self.node: Obj = {}
         """As the API last showed it."""
@@ -56,12 +64,19 @@ class Registration:
     # -- the Node --------------------------------------------------------------------------------
 
     async def register(self) -> None:
-        """Create the Node or bring it up to date; try until that is done."""
+        """Create the Node or bring it up to date; try until that is done.
+
+        Raises NotTaken: the cluster has tenants whom this node could not keep apart.
+        """
         wait = _FIRST_RETRY
         while True:
             try:
                 await self._register()
                 return
+            except Forbidden as err:
+                if _SHARE in err.message:
+                    raise NotTaken(err.message) from err
+                logger.warning("node %s is not registered yet: %s", self._config.name, err)
             except (ApiError, KubeConnectionError) as err:
                 logger.warning("node %s is not registered yet: %s", self._config.name, err)
             await asyncio.sleep(wait)
@@ -128,21 +143,29 @@ class Registration:
 
     async def keep_alive(self) -> None:
         """Renew Lease and status until cancelled."""
-        last = self._clock()
+        last = self._steady()
         while True:
             try:
                 await self._renew()
-                if self._clock() - last >= self._config.status_period:
+                if self._steady() - last >= self._config.status_period or await self._doubted():
                     await self._write_status()
-                    last = self._clock()
+                    last = self._steady()
             except NotFound:
                 logger.warning("node %s was deleted: registering it again", self._config.name)
                 self._lease = {}
                 await self.register()
-                last = self._clock()
+                last = self._steady()
             except (ApiError, KubeConnectionError) as err:
                 logger.warning("the heartbeat of %s was not written: %s", self._config.name, err)
             await asyncio.sleep(self._config.heartbeat)
+
+    async def _doubted(self) -> bool:
+        """Whether the API says something else of the node than it says itself.
+
+        Somebody has written that nothing is known of it: it was stopped, or cut off.
+        """
+        self.node = await self._client.get(NODES, self._config.name)
+        return _readiness(self.node.get("status") or {}) != _readiness(self._status({}))
 
     async def _renew(self) -> None:
         """Raises NotFound when the Node has been deleted and its Lease with it."""
@@ -187,3 +210,9 @@ class Registration:
             "leaseDurationSeconds": LEASE_SECONDS,
             "renewTime": format_micro_time(self._clock()),
         }
+
+
+def _readiness(status: Obj) -> list[str]:
+    """What a status says of whether the node is ready."""
+    conditions = status.get("conditions") or ()
+    return [one.get("status", "") for one in conditions if one.get("type") == "Ready"]

@@ -133,6 +133,17 @@ def discover_gpus(*, smi: str = "nvidia-smi", devices: Path = Path("/dev")) -> l
     return found
 
 
+def device_files(indexes: Sequence[str], *, devices: Path = Path("/dev")) -> list[str]:
+    """The files of NVIDIA GPUs, with those that all of them need; none for no GPU."""
+    if not indexes:
+        return []
+    names = ["nvidiactl", "nvidia-uvm", "nvidia-uvm-tools", "nvidia-modeset"]
+    own = [f"nvidia{index}" for index in indexes if index.isdigit()]
+    if len(own) < len(indexes):  # by other names, such as parts of a GPU
+        own = sorted(path.name for path in devices.glob("nvidia[0-9]*"))
+    return [str(devices / name) for name in (*names, *own) if (devices / name).exists()]
+
+
 def gpu_labels(gpus: Sequence[Gpu]) -> dict[str, str]:
     """Node labels as NVIDIA's own discovery writes them; they speak of the first device."""
     if not gpus:

@@ -3,17 +3,24 @@
 from __future__ import annotations
 
 import asyncio
-import json
 import logging
 import re
 from collections.abc import AsyncIterator, Awaitable, Callable
-from typing import Any, Final
-from urllib.parse import quote, urlencode
+from typing import Final
 from weakref import WeakValueDictionary
 
 from aiohttp import web
 
 from corral.cluster.registry.access import Access, Action
+from corral.cluster.registry.answers import (
+    VERSION,
+    accepted,
+    created,
+    link,
+    list_of,
+    next_page,
+    refusal,
+)
 from corral.cluster.registry.errors import Refused, digest_invalid, name_unknown, too_large
 from corral.cluster.registry.store import Store
 from corral.oci.manifest import IMAGE_INDEX
@@ -35,7 +42,6 @@ _BUFFER: Final = 256 << 10
 _SILENCE: Final = 60.0
 """Seconds without a byte after which a sender is given up."""
 _PAGE: Final = 1000
-_VERSION: Final = {"Docker-Distribution-API-Version": "registry/2.0"}
 
 Serve = Callable[[web.Request, str, str], Awaitable[web.StreamResponse]]
 
@@ -78,13 +84,13 @@ class RegistryApp:
         try:
             return await self._answer(request)
         except Refused as refused:
-            return _refusal(refused)
+            return refusal(refused)
         except ConnectionError:
             raise
         except OSError as error:
             logger.error("%s %s: %s", request.method, request.path, error)
             words = f"the registry cannot use its disk: {error.strerror or error}"
-            return _refusal(Refused(507 if error.errno == 28 else 500, "UNKNOWN", words))
+            return refusal(Refused(507 if error.errno == 28 else 500, "UNKNOWN", words))
 
     async def _answer(self, request: web.Request) -> web.StreamResponse:
         path = request.path
@@ -92,7 +98,7 @@ class RegistryApp:
             return web.Response(text="ok")
         if path in ("/v2", "/v2/"):
             await self._check(request, Action.read, "")
-            return web.json_response({}, headers=_VERSION)
+            return web.json_response({}, headers=VERSION)
         if path == "/v2/_catalog" and request.method == "GET":
             return await self._repositories(request)
         match = _ROUTE.fullmatch(path)
@@ -107,10 +113,11 @@ class RegistryApp:
             raise Refused(405, "UNSUPPORTED", f"{request.method} is not for this")
         return await serve(request, repository, match[match.lastgroup])
 
-    async def _check(self, request: web.Request, action: Action, repository: str) -> None:
+    async def _check(self, request: web.Request, action: Action, repository: str) -> str:
         shown = request.headers.get("Authorization", "")
         peer = request.remote or ""
-        await self._access.check(shown, peer=peer, action=action, repository=repository)
+        known = await self._access.check(shown, peer=peer, action=action, repository=repository)
+        return known or ""
 
     # -- blobs -----------------------------------------------------------------------------------
 
@@ -148,11 +155,12 @@ class RegistryApp:
             raise Refused(405, "UNSUPPORTED", "an upload is begun without a name")
         mount, source = request.query.get("mount", ""), request.query.get("from", "")
         if mount and source and await self._mounted(request, repository, mount, source):
-            return _created(repository, mount)
-        new = await asyncio.to_thread(self._store.begin, repository)
+            return created(repository, mount)
+        caller = await self._check(request, Action.write, repository)  # known by now
+        new = await asyncio.to_thread(self._store.begin, repository, caller)
         digest = request.query.get("digest", "")
         if not digest:
-            return _accepted(repository, new, 0)
+            return accepted(repository, new, 0)
         async with self._lock(new):
             try:
                 await self._take(request, new)
@@ -160,7 +168,7 @@ class RegistryApp:
             except BaseException:
                 await asyncio.to_thread(self._store.abort, new)
                 raise
-        return _created(repository, digest)
+        return created(repository, digest)
 
     async def _mounted(
         self, request: web.Request, repository: str, digest: str, source: str
@@ -180,7 +188,7 @@ class RegistryApp:
         self, request: web.Request, repository: str, upload: str
     ) -> web.Response:
         offset = await asyncio.to_thread(self._store.offset, repository, upload)
-        return _accepted(repository, upload, offset, status=204)
+        return accepted(repository, upload, offset, status=204)
 
     async def _append(self, request: web.Request, repository: str, upload: str) -> web.Response:
         async with self._lock(upload):
@@ -188,7 +196,7 @@ class RegistryApp:
             _check_range(request, repository, upload, offset)
             await self._take(request, upload)
             offset = await asyncio.to_thread(self._store.offset, repository, upload)
-        return _accepted(repository, upload, offset)
+        return accepted(repository, upload, offset)
 
     async def _finish(self, request: web.Request, repository: str, upload: str) -> web.Response:
         digest = _checked(request.query.get("digest", ""))
@@ -198,7 +206,7 @@ class RegistryApp:
                 _check_range(request, repository, upload, offset)
                 await self._take(request, upload)
             await asyncio.to_thread(self._store.finish, repository, upload, digest)
-        return _created(repository, digest)
+        return created(repository, digest)
 
     async def _abort(self, request: web.Request, repository: str, upload: str) -> web.Response:
         async with self._lock(upload):
@@ -268,23 +276,25 @@ class RegistryApp:
         return web.Response(status=202)
 
     async def _referrers(self, request: web.Request, repository: str, subject: str) -> web.Response:
-        found = await asyncio.to_thread(self._store.referrers, repository, _checked(subject))
         wanted = request.query.get("artifactType", "")
-        manifests: list[dict[str, Any]] = []
-        for row, size in found:
-            if wanted and row.artifact_type != wanted:
-                continue
-            one = {"mediaType": row.media_type, "digest": row.digest, "size": size}
-            if row.artifact_type:
-                one["artifactType"] = row.artifact_type
-            if row.annotations:
-                one["annotations"] = json.loads(row.annotations)
-            manifests.append(one)
-        content = {"schemaVersion": 2, "mediaType": IMAGE_INDEX, "manifests": manifests}
+        most, after = _page(request)
+        found, more = await asyncio.to_thread(
+            self._store.referrers,
+            repository,
+            _checked(subject),
+            kind=wanted,
+            after=after,
+            most=most,
+        )
+        body = await asyncio.to_thread(list_of, found)
         headers = {"Content-Type": IMAGE_INDEX}
         if wanted:
             headers["OCI-Filters-Applied"] = "artifactType"
-        return web.Response(body=json.dumps(content).encode(), headers=headers)
+        if more and found:
+            query: dict[str, str | int] = {"n": most, "last": found[-1][0].digest}
+            query |= {"artifactType": wanted} if wanted else {}
+            headers |= link(f"/v2/{repository}/referrers/{subject}", query)
+        return web.Response(body=body, headers=headers)
 
     # -- lists -----------------------------------------------------------------------------------
 
@@ -293,14 +303,14 @@ class RegistryApp:
         found = await asyncio.to_thread(self._store.tags, repository, after=after, most=most + 1)
         if found is None:
             raise name_unknown(repository)
-        link = _next(f"/v2/{repository}/tags/list", found, most)
+        link = next_page(f"/v2/{repository}/tags/list", found, most)
         return web.json_response({"name": repository, "tags": found[:most]}, headers=link)
 
     async def _repositories(self, request: web.Request) -> web.Response:
         await self._check(request, Action.read, "_catalog")
         most, after = _page(request)
         found = await asyncio.to_thread(self._store.repositories, after=after, most=most + 1)
-        link = _next("/v2/_catalog", found, most)
+        link = next_page("/v2/_catalog", found, most)
         return web.json_response({"repositories": found[:most]}, headers=link)
 
 
@@ -352,7 +362,7 @@ def _check_range(request: web.Request, repository: str, upload: str, offset: int
     if match is None:
         raise Refused(400, "BLOB_UPLOAD_INVALID", "Content-Range must be FIRST-LAST")
     if int(match[1]) != offset:
-        headers = dict(_accepted(repository, upload, offset).headers)
+        headers = dict(accepted(repository, upload, offset).headers)
         words = f"the upload has {offset} bytes: go on from there"
         raise Refused(416, "BLOB_UPLOAD_INVALID", words, headers)
 
@@ -362,35 +372,3 @@ def _page(request: web.Request) -> tuple[int, str]:
     if number and not (number.isdecimal() and len(number) < 10):
         raise Refused(400, "PAGINATION_NUMBER_INVALID", "n must be a number")
     return min(int(number), _PAGE) if number else _PAGE, request.query.get("last", "")
-
-
-# -- answers ---------------------------------------------------------------------------------------
-
-
-def _next(path: str, found: list[str], most: int) -> dict[str, str]:
-    if len(found) <= most or not most:
-        return {}
-    return {"Link": f'<{path}?{urlencode({"n": most, "last": found[most - 1]})}>; rel="next"'}
-
-
-def _accepted(repository: str, upload: str, offset: int, *, status: int = 202) -> web.Response:
-    headers = {
-        "Location": f"/v2/{repository}/blobs/uploads/{quote(upload)}",
-        "Range": f"0-{max(offset - 1, 0)}",
-        "Docker-Upload-UUID": upload,
-    }
-    return web.Response(status=status, headers=headers)
-
-
-def _created(repository: str, digest: str) -> web.Response:
-    headers = {
-        "Location": f"/v2/{repository}/blobs/{digest}",
-        "Docker-Content-Digest": digest,
-    }
-    return web.Response(status=201, headers=headers)
-
-
-def _refusal(refused: Refused) -> web.Response:
-    body = {"errors": [{"code": refused.code, "message": refused.words}]}
-    headers = {k: v for k, v in refused.headers.items() if k.lower() != "content-type"}
-    return web.json_response(body, status=refused.status, headers={**_VERSION, **headers})

@@ -19,7 +19,7 @@ from typing import Final
 
 from corral.cluster.registry.documents import Document
 
-__all__ = ["Catalog", "Collected", "Row"]
+__all__ = ["ROW", "Catalog", "Collected", "Row"]
 
 _SCHEMA: Final = """
 create table if not exists blobs (digest text primary key, size integer not null);
@@ -31,7 +31,9 @@ create table if not exists manifests (
     repository text, digest text, media_type text not null, artifact_type text not null,
     annotations text not null, subject text not null, content blob not null, used real not null,
     primary key (repository, digest));
-create index if not exists manifests_by_subject on manifests (repository, subject);
+drop index if exists manifests_by_subject;
+create index if not exists manifests_about on manifests (
+    repository, subject, digest, artifact_type);
 create table if not exists refs (
     repository text, manifest text, digest text,
     primary key (repository, manifest, digest)) without rowid;
@@ -42,6 +44,14 @@ create index if not exists tags_by_digest on tags (repository, digest);
 create table if not exists uploads (
     id text primary key, repository text not null, began real not null, at real not null);
 """
+
+ROW: Final = 1024
+"""Bytes that a row of the database counts for, with its place in the indexes."""
+_TABLES: Final = ("links", "manifests", "refs", "tags")
+_PAGE_BYTES: Final = 1 << 20
+"""Of annotations in one list."""
+_OF: Final = "(repository = ? or (repository >= ? and repository < ?))"
+"""Of a namespace's repositories."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -224,14 +234,32 @@ class Catalog:
         ).fetchone()
         return found[0] if found else ""
 
-    def referrers(self, repository: str, subject: str) -> list[tuple[Row, int]]:
-        """The manifests about another, each with its size."""
-        found = self._db.execute(
-            "select digest, media_type, length(content), artifact_type, annotations from manifests "
-            "where repository = ? and subject = ? order by digest",
-            (repository, subject),
-        )
-        return [(Row(one[0], one[1], b"", one[3], one[4]), one[2]) for one in found]
+    def referrers(
+        self, repository: str, subject: str, *, kind: str, after: str, most: int
+    ) -> tuple[list[tuple[Row, int]], bool]:
+        """A page of the manifests about another, each with its size; and whether there are more.
+
+        ``kind``: their artifact type; empty: all. Of annotations there are few bytes more than
+        `_PAGE_BYTES`.
+        """
+        digests = self._db.execute(
+            "select digest from manifests where repository = ? and subject = ? and digest > ? "
+            "and (? = '' or artifact_type = ?) order by digest limit ?",
+            (repository, subject, after, kind, kind, most + 1),
+        ).fetchall()
+        found: list[tuple[Row, int]] = []
+        room = _PAGE_BYTES
+        for (digest,) in digests[:most]:
+            one = self._db.execute(
+                "select media_type, length(content), artifact_type, annotations from manifests "
+                "where repository = ? and digest = ?",
+                (repository, digest),
+            ).fetchone()
+            found.append((Row(digest, one[0], b"", one[2], one[3]), one[1]))
+            room -= len(one[3])
+            if room <= 0:
+                break
+        return found, len(found) < len(digests)
 
     def delete_manifest(self, repository: str, digest: str, *, now: float) -> bool:
         """With its tags; what it referred to is kept for the grace. Whether it was there."""
@@ -291,6 +319,21 @@ class Catalog:
         found: int = self._db.execute("select count(*) from uploads").fetchone()[0]
         return found
 
+    def uploads_of(self, namespace: str) -> list[str]:
+        """The uploads to repositories of a namespace."""
+        found = self._db.execute(f"select id from uploads where {_OF}", _range(namespace))
+        return [row[0] for row in found]
+
+    def used(self, namespace: str) -> int:
+        """Bytes of the blobs and manifests of a namespace, each blob once, and of their rows."""
+        measured = (
+            f"select sum(size) from blobs where digest in (select digest from links where {_OF})",
+            f"select sum(length(content) + length(annotations)) from manifests where {_OF}",
+            *(f"select {ROW} * count(*) from {name} where {_OF}" for name in _TABLES),
+        )
+        found = (self._db.execute(each, _range(namespace)).fetchone()[0] for each in measured)
+        return sum(each or 0 for each in found)
+
     def repository_of(self, upload: str) -> str:
         """Where an upload goes; empty where there is no such upload."""
         found = self._db.execute(
@@ -300,6 +343,13 @@ class Catalog:
 
     def went_on(self, upload: str, *, now: float) -> None:
         self._db.execute("update uploads set at = ? where id = ?", (now, upload))
+
+    def end_idle(self, before: float) -> list[str]:
+        """Forget the uploads that nobody has gone on with since then."""
+        with self._change() as db:
+            idle = db.execute("select id from uploads where at < ?", (before,)).fetchall()
+            db.executemany("delete from uploads where id = ?", idle)
+        return [row[0] for row in idle]
 
     def end(self, upload: str) -> None:
         self._db.execute("delete from uploads where id = ?", (upload,))
@@ -344,3 +394,8 @@ class Catalog:
             ).fetchall()
             db.executemany("delete from blobs where digest = ?", unused)
         return Collected([one[0] for one in unused], [one[0] for one in idle], len(expired))
+
+
+def _range(namespace: str) -> tuple[str, str, str]:
+    """What `_OF` is asked with: the namespace's own name is a repository of it too."""
+    return namespace, f"{namespace}/", f"{namespace}0"  # 0 comes after /

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from corral.oci.own import OWN
-from corral.runtime.listening import (
+from corral.runtime.serving.listening import (
     Listen,
     bind,
     bind_or_any,
@@ -125,7 +125,7 @@ async def _serve(local: LocalRegistry, own: Path, sock: Any, stop: asyncio.Event
     from corral.cluster.registry.process import serving
     from corral.cluster.registry.store import Store
     from corral.kube.client import KubeClient
-    from corral.kube.kubeconfig import load_kubeconfig
+    from corral.kube.connection.kubeconfig import load_kubeconfig
 
     store = await asyncio.to_thread(Store, local.folder / "registry")
     try:

@@ -14,6 +14,7 @@ from aiohttp import web
 from corral.cluster.registry.access import Access
 from corral.cluster.registry.app import RegistryApp
 from corral.cluster.registry.store import Store
+from corral.runtime.serving.connection_limits import LimitedRunner
 
 __all__ = ["serving"]
 
@@ -30,9 +31,7 @@ async def serving(
     grace: float = 5.0,
 ) -> AsyncIterator[int]:
     """Serve a store; gives the port. Requests under way have the grace to finish at the end."""
-    runner = web.AppRunner(
-        RegistryApp(store, access).application(), access_log=None, shutdown_timeout=grace
-    )
+    runner = LimitedRunner(RegistryApp(store, access).application(), shutdown_timeout=grace)
     await runner.setup()
     collecting = asyncio.create_task(_collect(store))
     try:

@@ -9,8 +9,8 @@ from typing import Final
 
 from corral.cluster.registry.local import NAMESPACE, SERVICE, SERVICE_PORT
 from corral.kube.client import KubeClient, KubeConnectionError
+from corral.kube.connection.kubeconfig import load_kubeconfig
 from corral.kube.errors import AlreadyExists, ApiError
-from corral.kube.kubeconfig import load_kubeconfig
 from corral.kube.resources import ENDPOINTSLICES, NAMESPACES, SERVICES
 from corral.kube.types import Obj
 

@@ -20,11 +20,17 @@ class StoreSettings:
     """Of all blobs and uploads together; 0: as much as the disk has."""
     reserve: int = 256 << 20
     """Of the disk that is left free: what would use it is refused."""
-    max_uploads: int = 4096
+    max_namespace: int = 0
+    """Of one namespace: its blobs, manifests and uploads; 0: half of what all may have together."""
+    max_uploads: int = 16384
     """Open at the same time."""
+    max_namespace_uploads: int = 256
+    """... of one namespace, so that nobody takes the places of others."""
+    max_caller_uploads: int = 128
+    """... of one caller in a namespace, so that the others of it go on."""
     grace: float = 3600.0
     """How long a blob that no manifest refers to is kept."""
-    upload_idle: float = 86400.0
+    upload_idle: float = 600.0
     """After which an upload that nobody goes on with is removed."""
     expiring: tuple[str, ...] = ("*/updates",)
     """Patterns of repositories whose artifacts are removed when nobody uses them."""

@@ -22,16 +22,19 @@ from pathlib import Path
 from typing import Final
 
 from corral.cluster import locking
-from corral.cluster.registry.catalog import Catalog, Collected, Row
+from corral.cluster.registry.catalog import ROW, Catalog, Collected, Row
 from corral.cluster.registry.documents import read_document
 from corral.cluster.registry.errors import Refused, digest_invalid, too_large, unknown_blob
 from corral.cluster.registry.settings import StoreSettings
+from corral.files.private import data_folder, private_folder
 from corral.oci.manifest import digest_of
 from corral.oci.reference import is_digest
 
 __all__ = ["Store", "StoreInUse"]
 
 logger = logging.getLogger(__name__)
+_PAUSE: Final = 10
+"""How many times as long as a count of a namespace takes the next one waits."""
 _LOST: Final = "there is no such upload here: begin it anew"
 
 
@@ -60,8 +63,9 @@ class Store:
         self.settings = settings or StoreSettings()
         self._folder = folder
         self._clock = clock
+        data_folder(folder)
         for name in ("blobs", "uploads"):
-            (folder / name).mkdir(parents=True, exist_ok=True, mode=0o700)
+            private_folder(folder / name)
         try:
             self._claim = locking.take(folder / "registry.pid")
         except locking.Held as held:
@@ -74,6 +78,12 @@ class Store:
         self._progress: dict[str, _Progress] = {}
         self._noted: dict[str, float] = {}
         """Upload → when it was last written down that it goes on."""
+        self._callers: dict[str, str] = {}
+        """Upload → who began it."""
+        self._used: dict[str, int] = {}
+        """Namespace → bytes of its own, counted anew now and then."""
+        self._recount: dict[str, float] = {}
+        """Namespace → when that may be next."""
         self._total = self._catalog.total()
         """Of all blobs."""
 
@@ -103,9 +113,14 @@ class Store:
         return size
 
     def mount(self, source: str, repository: str, digest: str) -> bool:
-        """Let a repository have a blob of another; whether that worked."""
+        """Let a repository have a blob of another; whether that worked. Raises Refused."""
+        namespace = _namespace(repository)
         with self._lock:
-            return self._catalog.mount(source, repository, digest, now=self._clock())
+            self._count(namespace)
+            self._check_quota(namespace, ROW)
+            mounted = self._catalog.mount(source, repository, digest, now=self._clock())
+            self._add(namespace, ROW if mounted else 0)
+        return mounted
 
     def delete_blob(self, repository: str, digest: str) -> None:
         """Take a blob from a repository. Raises Refused."""
@@ -117,23 +132,69 @@ class Store:
 
     # -- uploads -----------------------------------------------------------------------------------
 
-    def begin(self, repository: str) -> str:
+    def begin(self, repository: str, caller: str = "") -> str:
         """A new upload. Raises Refused."""
         self._room(0)
+        namespace = _namespace(repository)
         upload = secrets.token_hex(16)
         with self._lock:
-            if self._catalog.count_uploads() >= self.settings.max_uploads:
-                raise Refused(
-                    429,
-                    "TOOMANYREQUESTS",
-                    "too many uploads are under way: try again later",
-                    {"Retry-After": "5"},
-                )
+            if self._crowded(namespace, caller):
+                self._end_idle()
+                crowd = self._crowded(namespace, caller)
+                if crowd:
+                    words = f"too many uploads {crowd} are under way: try again later"
+                    raise Refused(429, "TOOMANYREQUESTS", words, {"Retry-After": "5"})
+            self._count(namespace)
+            self._check_quota(namespace, 0)
+            self._callers[upload] = caller
             self._upload(upload).touch(mode=0o600, exist_ok=False)
             self._catalog.begin(upload, repository, now=self._clock())
         self._progress[upload] = _Progress()
         self._noted[upload] = self._clock()
         return upload
+
+    def _crowded(self, namespace: str, caller: str) -> str:
+        """Whose uploads are too many; empty where nobody's are."""
+        settings, own = self.settings, self._catalog.uploads_of(namespace)
+        mine = sum(self._callers.get(upload) == caller for upload in own) if caller else 0
+        if mine >= settings.max_caller_uploads:
+            return f"of {caller}"
+        if len(own) >= settings.max_namespace_uploads:
+            return f"to repositories of {namespace}"
+        return "in all" if self._catalog.count_uploads() >= settings.max_uploads else ""
+
+    def _end_idle(self) -> None:
+        for upload in self._catalog.end_idle(self._clock() - self.settings.upload_idle):
+            self._upload(upload).unlink(missing_ok=True)
+            self._forget(upload)
+
+    def _count(self, namespace: str) -> None:
+        """Count what a namespace has, unless that was done just now: others wait meanwhile."""
+        began = time.monotonic()
+        if began < self._recount.get(namespace, 0.0):
+            return
+        uploads = sum(
+            self._upload(upload).stat().st_size
+            for upload in self._catalog.uploads_of(namespace)
+            if self._upload(upload).exists()
+        )
+        self._used[namespace] = self._catalog.used(namespace) + uploads
+        ended = time.monotonic()
+        self._recount[namespace] = ended + _PAUSE * (ended - began)
+
+    def _add(self, namespace: str, size: int) -> None:
+        self._used[namespace] = self._used.get(namespace, 0) + size
+
+    def _check_quota(self, namespace: str, more: int) -> None:
+        """Whether a namespace may have so many bytes more. Raises Refused."""
+        limit, used = self.settings.max_namespace, self._used.get(namespace, 0)
+        if not limit:
+            disk = os.statvfs(self._folder)
+            all_of_it = self._total + disk.f_bavail * disk.f_frsize
+            limit = (self.settings.max_total or all_of_it) // 2
+        if used + more > limit:
+            words = f"the repositories of {namespace} have {used} bytes of at most {limit}"
+            raise Refused(507, "DENIED", f"{words}: delete artifacts of them")
 
     def offset(self, repository: str, upload: str) -> int:
         """How many bytes of an upload are here. Raises Refused."""
@@ -151,6 +212,10 @@ class Store:
         with self._upload(upload).open("r+b", buffering=0) as file:
             there = file.seek(0, os.SEEK_END)
             self._room(there + more, written=there)
+            with self._lock:
+                namespace = _namespace(self._catalog.repository_of(upload))
+                self._check_quota(namespace, more)
+                self._add(namespace, more)
             if there + more > self.settings.max_blob:
                 raise too_large(f"a blob may have {self.settings.max_blob} bytes at most")
             progress = self._progress.get(upload)
@@ -199,6 +264,7 @@ class Store:
                 now=self._clock(),
                 grace=self.settings.grace,
             )
+            self._add(_namespace(repository), ROW)
         self._forget(upload)
         return size
 
@@ -210,6 +276,7 @@ class Store:
         self._forget(upload)
 
     def _forget(self, upload: str) -> None:
+        self._callers.pop(upload, None)
         self._progress.pop(upload, None)
         self._noted.pop(upload, None)
 
@@ -241,7 +308,13 @@ class Store:
         if ":" in target and target != digest:
             raise digest_invalid(f"the manifest has {digest}, and not {target}")
         document = read_document(content, content_type)
+        namespace = _namespace(repository)
+        rows = 2 + len(document.blobs) + len(document.manifests)  # itself, and its tag
+        size = len(content) + len(document.annotations) + rows * ROW
+        self._room(size)
         with self._lock:
+            self._count(namespace)
+            self._check_quota(namespace, size)
             missing = self._catalog.put_manifest(
                 repository,
                 digest,
@@ -250,6 +323,7 @@ class Store:
                 tag="" if ":" in target else target,
                 now=self._clock(),
             )
+            self._add(namespace, 0 if missing else size)
         if missing:
             raise Refused(
                 400,
@@ -271,9 +345,12 @@ class Store:
             raise Refused(500, "UNKNOWN", f"the manifest {found.digest} is damaged: push it again")
         return found
 
-    def referrers(self, repository: str, subject: str) -> list[tuple[Row, int]]:
+    def referrers(
+        self, repository: str, subject: str, *, kind: str, after: str, most: int
+    ) -> tuple[list[tuple[Row, int]], bool]:
+        """A page of what is about a manifest, with sizes; and whether there is more."""
         with self._lock:
-            return self._catalog.referrers(repository, subject)
+            return self._catalog.referrers(repository, subject, kind=kind, after=after, most=most)
 
     def delete_manifest(self, repository: str, target: str) -> None:
         """By digest with its tags, or one tag alone. Raises Refused."""
@@ -346,6 +423,10 @@ class Store:
         if not home.is_dir():
             home.mkdir(exist_ok=True, mode=0o700)
             _sync(home.parent)
+
+
+def _namespace(repository: str) -> str:
+    return repository.partition("/")[0]
 
 
 def _write(file: int, piece: bytes) -> None:

@@ -24,8 +24,9 @@ from corral.cluster.up.supervisor import Part, Ready, Supervisor
 from corral.cluster.up.trust import load_aiohttp
 
 if TYPE_CHECKING:
+    from corral.cluster.apiserver.audit.log import LogSettings
     from corral.cluster.node.agent import AgentConfig
-    from corral.cluster.node.images import ImageMap
+    from corral.cluster.node.container.images import ImageMap
     from corral.cluster.node.isolation import Mode
     from corral.cluster.node.resources import Gpu
     from corral.kube.types import Obj
@@ -33,8 +34,8 @@ if TYPE_CHECKING:
 __all__ = ["Addition", "Facts", "NotStopped", "Settings", "down", "up"]
 
 _SHARED: Final = (
-    "corral.kube.kubeconfig",
-    "corral.kube.transport",
+    "corral.kube.connection.kubeconfig",
+    "corral.kube.connection.transport",
     "corral.cluster.streaming",
     "cryptography.hazmat.primitives.serialization",
     "cryptography.x509",
@@ -44,7 +45,7 @@ _LOADED: Final = (
     "corral.kube",
     "corral.runtime.manager",
     "corral.cluster.node.agent",
-    "corral.cluster.workloads.scheduler",
+    "corral.cluster.scheduler",
     "corral.cluster.workloads.claims.provisioner",
     "corral.cluster.workloads.manager",
 )
@@ -90,8 +91,19 @@ class Settings:
     max_pods: int = 250
     """On each node."""
     token_file: Path | None = None
+    expose: Sequence[Path] = ()
+    """Paths of the machine that pods see, read-only."""
+    host_access: Sequence[str] = ()
+    """What pods may have of the machine."""
+    audit_policy: Path | None = None
+    audit_log: LogSettings | None = None
+    """None: in the data folder."""
+    share_without_isolation: bool = False
+    """Take a second tenant even where pods are not kept apart."""
     registries: Mapping[str, str] = field(default_factory=dict)
     """Where nodes reach registries: name → URL."""
+    allowed_endpoints: Sequence[str] = ()
+    """Registries that pods may name though they are not public."""
     additions: Sequence[Addition] = ()
     verbose: bool = False
 
@@ -154,6 +166,9 @@ def _server(settings: Settings) -> Part:
         settings.token_file,
         users={addition.name: addition.user for addition in settings.additions if addition.user},
         definitions=[addition.definitions for addition in settings.additions],
+        audit_policy=settings.audit_policy,
+        audit_log=settings.audit_log,
+        one_tenant=not settings.share_without_isolation,
     )
     run = partial(parts.apiserver, listen)
     return Part("API server", run, settings.folder.log("apiserver"))
@@ -191,7 +206,7 @@ def _nodes(settings: Settings) -> list[Part]:
 def _agents(settings: Settings) -> list[AgentConfig]:
     """The nodes share the machine; a GPU belongs to one of them."""
     from corral.cluster.node.agent import AgentConfig
-    from corral.cluster.node.images import ImageMap
+    from corral.cluster.node.container.images import ImageMap
     from corral.cluster.node.resources import discover_gpus
 
     gpus = discover_gpus() if settings.gpus is None else settings.gpus
@@ -203,7 +218,11 @@ def _agents(settings: Settings) -> list[AgentConfig]:
             images=settings.images or ImageMap(),
             gpus=tuple(gpus[number :: settings.nodes]),
             max_pods=settings.max_pods,
+            expose=settings.expose,
+            host_access=settings.host_access,
+            job_folders=(settings.folder.checkpoints,),
             registries=settings.registries,
+            allowed_endpoints=settings.allowed_endpoints,
             client_ca_file=settings.folder.path / "pki" / "ca.crt",
         )
         for number, name in enumerate(settings.node_names)
@@ -212,8 +231,11 @@ def _agents(settings: Settings) -> list[AgentConfig]:
 
 def down(folder: DataFolder, *, timeout: float) -> bool:
     """Stop the cluster on a folder and wait for it; whether there was one. Raises NotStopped."""
+    from corral.files.temporary import sweep
+
     owner = folder.owner()
     if not owner:
+        sweep()  # what the parts of one that was killed had for a while
         return False
     try:
         pidfd = os.pidfd_open(owner)

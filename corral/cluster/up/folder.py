@@ -7,12 +7,12 @@ from pathlib import Path
 from typing import Final
 
 from corral.cluster import locking
+from corral.files.private import NotPrivate, data_folder, private_folder
 
 __all__ = ["DataFolder", "FolderError", "FolderInUse"]
 
 
-_SHARED: Final = ("claims", "checkpoints")
-"""What containers reach, whoever they run as."""
+_FOLDERS: Final = ("logs", "credentials", "nodes", "claims", "checkpoints")
 
 
 class FolderError(Exception):
@@ -79,11 +79,9 @@ class DataFolder:
         Raises FolderInUse, FolderError.
         """
         try:
-            self.path.mkdir(parents=True, exist_ok=True)
-            for name in ("logs", "credentials", "nodes", "claims", "checkpoints"):
-                (self.path / name).mkdir(
-                    exist_ok=True, mode=0o700 if name not in _SHARED else 0o755
-                )
+            data_folder(self.path)
+            for name in _FOLDERS:
+                private_folder(self.path / name)
             return locking.take(self._lock)
         except locking.Held as held:
             raise FolderInUse(
@@ -91,6 +89,8 @@ class DataFolder:
                 f"use it with KUBECONFIG={self.kubeconfig}, "
                 f"or stop it with `corral down --data-dir {self.path}`"
             ) from None
+        except NotPrivate as err:
+            raise FolderError(f"cannot use the data folder: {err} (--data-dir)") from err
         except OSError as err:
             raise FolderError(
                 f"cannot use {err.filename or self.path}: {err.strerror}; "
@@ -111,4 +111,8 @@ class DataFolder:
             return 0
 
     def keep_port(self, port: int) -> None:
-        self._port.write_text(f"{port}\n")
+        """For the next time; it is there whole or not at all. Raises OSError."""
+        if self.last_port() != port:
+            new = self._port.with_suffix(".new")
+            new.write_text(f"{port}\n")
+            new.replace(self._port)

@@ -10,6 +10,7 @@ from typing import Final
 
 from corral.cluster.registry.local import USER as REGISTRY
 from corral.kube.types import Obj
+from corral.oci.own import PULL_AUDIENCE
 
 __all__ = ["NODES_GROUP", "access_objects", "initial_objects"]
 
@@ -58,8 +59,8 @@ _PATCHED: Final = {
 def initial_objects() -> list[Obj]:
     """Fresh objects; one that is there already is left alone."""
     from corral.cluster.node.wasm import runtime_class
+    from corral.cluster.scheduler import crds
     from corral.cluster.workloads.claims.names import storage_class
-    from corral.cluster.workloads.scheduler import crds
 
     return [*access_objects(), storage_class(), runtime_class(), *crds()]
 
@@ -93,6 +94,12 @@ def access_objects() -> list[Obj]:
         {"apiGroups": [""], "resources": ["pods", "services", "namespaces"], "verbs": read},
         {"apiGroups": ["discovery.k8s.io"], "resources": ["endpointslices"], "verbs": read},
         {"apiGroups": ["", "events.k8s.io"], "resources": ["events"], "verbs": ["create", "patch"]},
+        # modules are pulled with the rights of a pod's service account
+        {
+            "apiGroups": [""],
+            "resources": [PULL_AUDIENCE],
+            "verbs": ["request-serviceaccounts-token-audience"],
+        },
     ]
     scheduler = {"kind": "User", "name": "system:kube-scheduler", "apiGroup": _RBAC}
     registry = {"kind": "User", "name": REGISTRY, "apiGroup": _RBAC}

@@ -19,8 +19,10 @@ from corral.cluster.up.folder import DataFolder
 from corral.cluster.up.objects import initial_objects
 from corral.cluster.up.supervisor import Expected, Ready
 from corral.cluster.up.trust import load_aiohttp
+from corral.files.private import NotPrivate, data_folder
 
 if TYPE_CHECKING:
+    from corral.cluster.apiserver.audit.log import LogSettings
     from corral.cluster.node.agent import AgentConfig
     from corral.kube import KubeClient
     from corral.kube.types import Obj
@@ -64,11 +66,16 @@ class ServerSettings:
     """Further parts and who they are."""
     definitions: Sequence[Callable[[], Sequence[Obj]]] = ()
     """The kinds that they work on."""
+    audit_policy: Path | None = None
+    audit_log: LogSettings | None = None
+    one_tenant: bool = False
+    """As in the API server's own configuration."""
 
 
 async def apiserver(settings: ServerSettings, ready: Ready) -> None:
     """The API server. Says its port and kubeconfig."""
     load_aiohttp()
+    from corral.cluster.apiserver.audit.policy import PolicyError
     from corral.cluster.apiserver.server import ApiServer, Config
     from corral.cluster.apiserver.store import StoreError
     from corral.cluster.up.credentials import Credentials
@@ -76,11 +83,20 @@ async def apiserver(settings: ServerSettings, ready: Ready) -> None:
 
     stop = Stop()
     folder = settings.folder
+    try:
+        data_folder(folder.path)
+    except NotPrivate as err:
+        raise Expected(f"cannot use the data folder: {err} (--data-dir)") from err
+    except OSError as err:
+        raise Expected(f"cannot use {err.filename}: {err.strerror}") from err
     config = Config(
         data_dir=folder.path,
         host=settings.host,
         port=settings.port or folder.last_port(),
         token_file=settings.token_file,
+        audit_policy=settings.audit_policy,
+        audit_log=settings.audit_log,
+        one_tenant=settings.one_tenant,
     )
     credentials = None
     if settings.nodes is not None:
@@ -96,7 +112,7 @@ async def apiserver(settings: ServerSettings, ready: Ready) -> None:
     server = ApiServer(config)
     try:
         await server.start()
-    except StoreError as err:
+    except (PolicyError, StoreError) as err:
         raise Expected(str(err)) from err
     except ApiError as err:
         raise Expected(f"an object that the cluster begins with is refused: {err}") from err
@@ -110,7 +126,9 @@ async def apiserver(settings: ServerSettings, ready: Ready) -> None:
         ) from err
     if credentials is not None:
         folder.keep_port(server.port)
-        credentials.write(f"https://{settings.host}:{server.port}", server.pki.ca.cert)
+        where = f"https://{settings.host}:{server.port}"
+        credentials.write(where, server.pki.ca.cert)
+        server.on_renewal = lambda: credentials.write(where, server.pki.ca.cert)
     ready({"port": server.port, "kubeconfig": str(server.kubeconfig)})
     await stop.asked.wait()
     await server.stop()
@@ -145,7 +163,7 @@ async def scheduler(
     kubeconfig: Path | None, ready: Ready, *, name: str = "default-scheduler"
 ) -> None:
     """The scheduler."""
-    from corral.cluster.workloads.scheduler import register
+    from corral.cluster.scheduler import register
 
     await _manage(kubeconfig, lambda manager: register(manager, scheduler_name=name), ready)
 
@@ -201,7 +219,7 @@ async def node(
             await agent.start()
         except (FolderInUse, OSError) as err:
             raise Expected(str(err)) from err
-        ready({"name": config.name, "pid": os.getpid()})
+        ready({"name": config.name, "pid": os.getpid(), "isolation": agent.isolation})
         failed = asyncio.create_task(agent.wait())
         asked = asyncio.create_task(stop.asked.wait())
         await asyncio.wait({failed, asked}, return_when=asyncio.FIRST_COMPLETED)

@@ -2,12 +2,14 @@
 
 Parts are forked from this process, which has their modules loaded already; it runs no threads and
 no event loop, so it can fork at any time. A part that dies is started again after a growing wait.
-When this process dies, whatever way, the kernel ends the parts with it.
+When this process dies, whatever way, the kernel ends the parts with it. Nothing that it writes has
+to succeed: a full disk, or a terminal that is gone, ends neither it nor a part.
 """
 
 from __future__ import annotations
 
 import gc
+import io
 import json
 import logging
 import os
@@ -24,7 +26,8 @@ from pathlib import Path
 from typing import Any, Final, NoReturn
 
 from corral.cluster.node.shim import kernel
-from corral.runtime import eventloop
+from corral.runtime.logcontext import TextFormatter
+from corral.runtime.serving import eventloop
 
 __all__ = ["Expected", "Part", "PartFailed", "Ready", "Supervisor"]
 
@@ -64,6 +67,8 @@ class Part:
     """When to start it again."""
     _pipe: int = -1
     _pidfd: int = -1
+    _log: int = -1
+    """Its log as it was opened last: good while a disk refuses to have it opened again."""
     _heard: bytes = b""
 
     @property
@@ -131,9 +136,14 @@ class Supervisor:
         parent = os.getpid()
         part.facts, part.error, part.again, part._heard = None, "", None, b""
         part.started = time.monotonic()
-        sys.stdout.flush()
-        sys.stderr.flush()
-        part.pid = os.fork()
+        part._log = _opened(part.log, part._log)
+        _flush()
+        try:
+            part.pid = os.fork()
+        except OSError:
+            os.close(told)
+            os.close(tell)
+            raise
         if part.pid == 0:
             os.close(told)
             self._become(part, tell, parent)
@@ -156,15 +166,19 @@ class Supervisor:
                 os.close(woken)
             for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
                 signal.signal(number, signal.SIG_DFL)
-            for fd in (self._wake, *self.keep, *self._by_fd):
+            logs = [other._log for other in self.parts if other is not part and other._log >= 0]
+            for fd in (self._wake, *self.keep, *self._by_fd, *logs):
                 os.close(fd)
-            _redirect(part.log)
+            _redirect(part._log)
             _log_to(part.log, verbose=self.verbose)
             code = _serve(part, tell)
         except BaseException:
-            traceback.print_exc()
+            with suppress(OSError, ValueError):
+                traceback.print_exc()
         finally:
-            sys.stderr.flush()
+            # whatever happens, this process never goes on as its parent would
+            with suppress(BaseException):
+                _flush()
             os._exit(code)
 
     # -- while it runs ---------------------------------------------------------------------------
@@ -185,7 +199,16 @@ class Supervisor:
             if part.again is None or self.signals or id(part) in but:
                 continue
             if part.again <= time.monotonic():
-                self._fork(part)
+                self._try_again(part)
+
+    def _try_again(self, part: Part) -> None:
+        """Start a part; later where the machine has no process or descriptor for it now."""
+        try:
+            self._fork(part)
+        except OSError as err:
+            part.again = time.monotonic() + part.wait
+            part.wait = min(part.wait * 2, LONGEST_WAIT)
+            self._tell(f"the {part.name} cannot be started now, it is tried again: {err.strerror}")
 
     def _turn(self, timeout: float | None) -> None:
         for fd, _ in self._poll.poll(timeout):
@@ -234,7 +257,11 @@ class Supervisor:
         part.again = now + part.wait
         part.wait = min(part.wait * 2, LONGEST_WAIT)
         if part.facts is not None:
-            self.say(f"the {part.name} {_how(status)}: it is started again ({part.log})")
+            self._tell(f"the {part.name} {_how(status)}: it is started again ({part.log})")
+
+    def _tell(self, text: str) -> None:
+        with suppress(OSError):  # a full disk under our log must not end the cluster
+            self.say(text)
 
     def _forget(self, fd: int) -> None:
         self._poll.unregister(fd)
@@ -265,21 +292,56 @@ def _how(status: int) -> str:
     return f"ended with code {os.WEXITSTATUS(status)}"
 
 
-def _redirect(log: Path) -> None:
+def _opened(log: Path, last: int) -> int:
+    """The log, to be written to; as it was opened last where that is refused; -1 for none."""
+    try:
+        log.parent.mkdir(parents=True, exist_ok=True)
+        new = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
+    except OSError:
+        return last  # no room for a log, or nothing may be written: the part runs all the same
+    if last >= 0:
+        os.close(last)
+    return new
+
+
+def _redirect(log: int) -> None:
     """Standard output and error go to the log; there is no input."""
-    log.parent.mkdir(parents=True, exist_ok=True)
-    out = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
-    nothing = os.open(os.devnull, os.O_RDONLY)
+    nothing = os.open(os.devnull, os.O_RDWR)
+    out = log if log >= 0 else os.dup(nothing)
     os.dup2(nothing, 0)
     os.dup2(out, 1)
     os.dup2(out, 2)
     os.close(nothing)
     os.close(out)
+    sys.stdout, sys.stderr = _lossy(1), _lossy(2)
+
+
+class _Lossy(io.FileIO):
+    """What finds no room is lost: whoever prints a word must not end because of it."""
+
+    def write(self, data: Any, /) -> int:
+        try:
+            return super().write(data)
+        except OSError:
+            return len(data)
+
+
+def _lossy(fd: int) -> io.TextIOWrapper:
+    raw = io.BufferedWriter(_Lossy(fd, "w", closefd=False))
+    return io.TextIOWrapper(raw, errors="backslashreplace", line_buffering=True)
+
+
+def _flush() -> None:
+    """Best effort: what does not go out now may go out later, or never."""
+    for stream in (sys.stdout, sys.stderr):
+        with suppress(OSError, ValueError):
+            stream.flush()
 
 
 def _log_to(path: Path, *, verbose: bool) -> None:
     handler = RotatingFileHandler(path, maxBytes=LOG_BYTES, backupCount=2, delay=True)
-    handler.setFormatter(logging.Formatter("%(asctime)s %(levelname)s %(name)s: %(message)s"))
+    handler.setFormatter(TextFormatter())
+    logging.raiseExceptions = False  # a line that cannot be written is lost, and that is all
     root = logging.getLogger()
     root.handlers[:] = [handler]
     root.setLevel(logging.INFO if verbose else logging.WARNING)

@@ -10,8 +10,8 @@ from collections.abc import Awaitable, Callable, Sequence
 from typing import TypeVar
 
 from corral.cluster.workloads.pods import slow_start
+from corral.kube.connection.transport import KubeConnectionError
 from corral.kube.errors import ApiError
-from corral.kube.transport import KubeConnectionError
 
 __all__ = ["at_once", "in_batches", "namespace_is_going"]
 

@@ -25,8 +25,9 @@ from google.protobuf.descriptor import MethodDescriptor  # type: ignore[import-u
 from google.protobuf.message import DecodeError  # type: ignore[import-untyped]
 from google.protobuf.message_factory import GetMessageClass  # type: ignore[import-untyped]
 
+from corral.client import JobKind, kind_of
 from corral.gateway.audit import Entry
-from corral.gateway.auth import Caller, Unauthenticated, caller_of
+from corral.gateway.auth import Caller
 from corral.gateway.grpc.failures import DETAILS, code_of, details_of, readable
 from corral.gateway.grpc.objects import Face
 from corral.gateway.grpc.operations import STREAMS, UNARIES, Call
@@ -35,7 +36,6 @@ from corral.gateway.remarks import as_header, collected
 from corral.gateway.rest.answers import Open
 from corral.gateway.service import Gateway
 from corral.gateway.shared import Shared
-from corral.jobs import JobKind, kind_of
 
 __all__ = ["Calls", "Method", "Shared"]
 
@@ -116,8 +116,8 @@ class Calls:
         limits = self._shared.limits
         try:
             async with asyncio.timeout(_within(limits.request_seconds, context)):
-                self._admit(course, context)
-                async with self._shared.places.one():
+                caller = await self._admit(course, context)
+                async with self._shared.places.one(caller.flow):
                     call = self._call(course, method, content)
                     with collected() as remarks:
                         answer: bytes = (await operation(call)).SerializeToString()
@@ -139,8 +139,8 @@ class Calls:
         course = self._course(verb, method, context)
         try:
             async with AsyncExitStack() as held:
-                caller = self._admit(course, context)
-                held.enter_context(self._shared.streams.one(caller.key))
+                caller = await self._admit(course, context)
+                held.enter_context(self._shared.streams.one(caller.flow))
                 await held.enter_async_context(self._time(verb, context))
                 call = self._call(course, method, content)
                 answers = await held.enter_async_context(aclosing(operation(call)))
@@ -173,19 +173,14 @@ class Calls:
         address = _address(context.peer())
         return _Course(verb, method.path, request_id, address, self._clock())
 
-    def _admit(self, course: _Course, context: Context) -> Caller:
+    async def _admit(self, course: _Course, context: Context) -> Caller:
         """Who calls, and whether they may call again already."""
         context.set_trailing_metadata((("x-request-id", course.request_id),))
-        try:
-            course.caller = caller_of(
-                _metadata(context, "authorization"),
-                address=course.address,
-                request_id=course.request_id,
-            )
-        except Unauthenticated:
-            self._shared.rates.take(course.address)
-            raise
-        self._shared.rates.take(course.caller.key)
+        course.caller = await self._shared.admit(
+            _metadata(context, "authorization"),
+            address=course.address,
+            request_id=course.request_id,
+        )
         return course.caller
 
     def _call(self, course: _Course, method: Method, content: bytes) -> Call:

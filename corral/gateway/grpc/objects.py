@@ -13,9 +13,9 @@ import orjson
 from google.protobuf.descriptor import ServiceDescriptor  # type: ignore[import-untyped]
 from google.protobuf.message import Message  # type: ignore[import-untyped]
 
+from corral.client.kinds import JobKind
 from corral.gateway.grpc.messages import read_message, write_message
 from corral.gateway.grpc.values import Unreadable
-from corral.jobs.kinds import JobKind
 from corral.kube.types import Obj
 from corral.v1.objects_pb2 import Object
 

@@ -14,6 +14,7 @@ from typing import Any, Final
 
 from google.protobuf.message import Message  # type: ignore[import-untyped]
 
+from corral.client import JobKind, ListQuery, LogQuery
 from corral.gateway.auth import Caller
 from corral.gateway.etags import ETags, etag_of, read_etags
 from corral.gateway.grpc.failures import unreadable
@@ -27,7 +28,6 @@ from corral.gateway.rest.asks import checked_name
 from corral.gateway.rest.streams import LOG_PARAMS
 from corral.gateway.rest.views import LIST_PARAMS
 from corral.gateway.service import Gateway
-from corral.jobs import JobKind, ListQuery, LogQuery
 from corral.kube.types import Obj
 from corral.v1.jobs_pb2 import ChangeType, DeletePropagation
 

@@ -18,10 +18,10 @@ from grpc_health.v1 import health, health_pb2, health_pb2_grpc  # type: ignore[i
 from grpc_reflection.v1alpha import reflection, reflection_pb2  # type: ignore[import-untyped]
 
 import corral.v1
+from corral.client import kind_of
 from corral.gateway.grpc.calls import Calls, Method, Shared
 from corral.gateway.grpc.objects import Face
 from corral.gateway.service import Gateway
-from corral.jobs import kind_of
 
 __all__ = ["GrpcServer", "GrpcSettings", "faces", "generic_name", "serve_grpc"]
 

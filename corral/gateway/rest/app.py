@@ -22,7 +22,7 @@ from starlette.responses import Response
 from starlette.types import Message, Receive, Scope, Send
 
 from corral.gateway.audit import Entry
-from corral.gateway.auth import Caller, Unauthenticated, caller_of
+from corral.gateway.auth import Caller
 from corral.gateway.problems import problem_of
 from corral.gateway.remarks import as_header, collected
 from corral.gateway.rest.answers import Flow, Open, problem_answer
@@ -137,16 +137,9 @@ class RestApp:
 
     async def _answer(self, request: Request, course: _Course, held: AsyncExitStack) -> Response:
         address = request.client.host if request.client else ""
-        try:
-            course.caller = caller_of(
-                request.headers.get("authorization"),
-                address=address,
-                request_id=course.request_id,
-            )
-        except Unauthenticated:
-            self._shared.rates.take(address)
-            raise
-        self._shared.rates.take(course.caller.key)
+        course.caller = await self._shared.admit(
+            request.headers.get("authorization"), address=address, request_id=course.request_id
+        )
         course.operation, course.where = locate(
             request.method, request.scope.get("raw_path") or request.url.path.encode()
         )
@@ -160,14 +153,18 @@ class RestApp:
             self._shared.limits,
             self.flows,
             self._fanout,
+            self._shared.uploads,
         )
         if course.operation.streams:
-            held.enter_context(self._shared.streams.one(course.caller.key))
+            held.enter_context(self._shared.streams.one(course.caller.flow))
             answer = await course.operation.view(ask)
             if isinstance(answer, Flow):
                 await answer.begin()
             return answer
-        async with asyncio.timeout(self._shared.limits.request_seconds), self._shared.places.one():
+        async with (
+            asyncio.timeout(self._shared.limits.request_seconds),
+            self._shared.places.one(course.caller.flow),
+        ):
             with collected() as remarks:
                 answer = await course.operation.view(ask)
         for remark in remarks:

@@ -15,15 +15,16 @@ from typing import TYPE_CHECKING, Any, Final
 import orjson
 from starlette.requests import ClientDisconnect, Request
 
+from corral.client.kinds import JobKind
 from corral.gateway.auth import Caller
 from corral.gateway.limits import LimitSettings
 from corral.gateway.problems import Refused
 from corral.gateway.rest.answers import Open
-from corral.jobs.kinds import JobKind
 
 if TYPE_CHECKING:
     from corral.gateway.rest.fanout import Fanout
     from corral.gateway.service import Gateway
+    from corral.gateway.uploads import Uploads
 
 __all__ = ["Ask", "Where", "checked_name"]
 
@@ -69,6 +70,7 @@ class Ask:
     limits: LimitSettings
     flows: Open
     fanout: Fanout
+    uploads: Uploads
 
     @property
     def kind(self) -> JobKind:

@@ -19,10 +19,10 @@ from typing import TYPE_CHECKING, Final
 
 import orjson
 
+from corral.client.kinds import JobKind
+from corral.client.queries import ListQuery
+from corral.client.watching import Change
 from corral.gateway.auth import Caller
-from corral.jobs.kinds import JobKind
-from corral.jobs.queries import ListQuery
-from corral.jobs.watching import Change
 
 if TYPE_CHECKING:
     from corral.gateway.service import Gateway

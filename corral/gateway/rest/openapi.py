@@ -8,11 +8,11 @@ from typing import Final
 import orjson
 
 from corral import __version__
+from corral.client.kinds import KINDS, JobKind, kind_of
 from corral.gateway.problems import MEDIA_TYPE, TITLES
 from corral.gateway.rest.kafkaml.table import KAFKAML, TAG
 from corral.gateway.rest.routes import OPERATIONS, Answer, Header, Operation
 from corral.gateway.rest.schemas import HEADERS, PATH_PARAMETERS, components, reference
-from corral.jobs.kinds import KINDS, JobKind, kind_of
 from corral.kube.types import Obj
 
 __all__ = ["document", "document_bytes"]

@@ -16,12 +16,12 @@ from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 
 from corral import __version__
+from corral.client.kinds import KINDS
 from corral.gateway.problems import problem_of
 from corral.gateway.rest.answers import json_answer
-from corral.jobs.kinds import KINDS
-from corral.kube.config import ConfigError
+from corral.kube.connection.config import ConfigError
+from corral.kube.connection.transport import KubeConnectionError
 from corral.kube.errors import ApiError
-from corral.kube.transport import KubeConnectionError
 
 if TYPE_CHECKING:
     from corral.gateway.metrics import GatewayMetrics

@@ -14,11 +14,11 @@ import re
 from typing import Final
 from urllib.parse import unquote
 
+from corral.client.kinds import JobKind, kind_of
 from corral.gateway.problems import Refused
 from corral.gateway.rest.asks import Where, checked_name
 from corral.gateway.rest.kafkaml.table import KAFKAML
 from corral.gateway.rest.routes import OPERATIONS, Operation
-from corral.jobs.kinds import JobKind, kind_of
 
 __all__ = ["MethodNotAllowed", "locate"]
 

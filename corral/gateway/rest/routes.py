@@ -11,10 +11,10 @@ from typing import Final, Literal
 
 from starlette.responses import Response
 
+from corral.client.kinds import JobKind
 from corral.gateway.rest import streams, views
 from corral.gateway.rest.asks import Ask
 from corral.gateway.rest.params import Param
-from corral.jobs.kinds import JobKind
 
 __all__ = ["OPERATIONS", "Answer", "Header", "Operation", "View"]
 

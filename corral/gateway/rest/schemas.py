@@ -9,10 +9,10 @@ from __future__ import annotations
 from functools import cache
 from typing import Any, Final
 
+from corral.client.kinds import KINDS, JobKind
 from corral.gateway.problems import TITLES
 from corral.gateway.rest.asks import NAME, NAMESPACE
 from corral.gateway.rest.kafkaml.schemas import kafkaml_schemas
-from corral.jobs.kinds import KINDS, JobKind
 from corral.kube.types import Obj
 
 __all__ = ["HEADERS", "PATH_PARAMETERS", "components", "reference"]

@@ -12,7 +12,8 @@ import socket
 import ssl
 from collections.abc import AsyncIterator, Generator
 from contextlib import asynccontextmanager
-from typing import Final
+from functools import partial
+from typing import Any, Final, cast
 
 import orjson
 import uvicorn
@@ -20,6 +21,7 @@ from starlette.types import ASGIApp
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from corral.gateway.problems import MEDIA_TYPE, Problem
+from corral.runtime.serving.connection_limits import ConnectionLimits
 
 __all__ = ["RestServer"]
 
@@ -28,6 +30,26 @@ _TICK: Final = 1.0
 
 class _Protocol(HttpToolsProtocol):
     """Refuses as the application does, where the application never sees the request."""
+
+    def __init__(self, limits: ConnectionLimits, **options: Any) -> None:
+        super().__init__(**options)
+        self._limits = limits
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        super().connection_made(transport)
+        self._limits.opened(self, transport)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._limits.closed(self)
+        super().connection_lost(exc)
+
+    def on_message_begin(self) -> None:
+        self._limits.waits(self, self.transport)
+        super().on_message_begin()
+
+    def on_headers_complete(self) -> None:
+        self._limits.served(self)
+        super().on_headers_complete()
 
     def send_400_response(self, msg: str) -> None:
         problem = Problem("bad-request", "this is no HTTP request, or its headers are too long")
@@ -69,10 +91,17 @@ class _Quiet(uvicorn.Server):
 class RestServer:
     """Serves an application on a socket."""
 
-    def __init__(self, app: ASGIApp, *, context: ssl.SSLContext | None, grace: float) -> None:
+    def __init__(
+        self,
+        app: ASGIApp,
+        *,
+        context: ssl.SSLContext | None,
+        grace: float,
+        limits: ConnectionLimits | None = None,
+    ) -> None:
         config = uvicorn.Config(
             app,
-            http=_Protocol,
+            http=cast(Any, partial(_Protocol, limits or ConnectionLimits())),
             ws="none",
             lifespan="off",
             log_config=None,

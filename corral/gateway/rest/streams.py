@@ -2,8 +2,8 @@
 
 A watch that is ended by its time or by the gateway says so with an ``end`` event; one that the API
 server ends with a refusal has an ``error`` event with the problem. Either way ``Last-Event-ID``
-goes on where it was. Logs are passed through as they come from `corral.jobs.logs`; with frames
-(`corral.jobs.log_frames`) they carry the place to go on from.
+goes on where it was. Logs are passed through as they come from `corral.client.logs`; with frames
+(`corral.client.logs.frames`) they carry the place to go on from.
 """
 
 from __future__ import annotations
@@ -16,16 +16,16 @@ from typing import Any, Final
 import orjson
 from starlette.responses import Response
 
+from corral.client.logs.frames import MEDIA_TYPE, MORE, frame
+from corral.client.logs.streaming import LogChunk, LogQuery
+from corral.client.queries import ListQuery
+from corral.client.watching import is_version
 from corral.gateway.problems import Refused, problem_of
 from corral.gateway.rest.answers import Flow
 from corral.gateway.rest.asks import Ask
 from corral.gateway.rest.fanout import Target
 from corral.gateway.rest.params import Param, boolean, choice, moment, number, text
 from corral.gateway.rest.views import FILTER_PARAMS, filters
-from corral.jobs.log_frames import MEDIA_TYPE, MORE, frame
-from corral.jobs.logs import LogChunk, LogQuery
-from corral.jobs.queries import ListQuery
-from corral.jobs.watching import is_version
 
 __all__ = ["LOG_PARAMS", "ONE_LOG_PARAMS", "WATCH_ALL_PARAMS", "WATCH_PARAMS", "logs", "watch"]
 

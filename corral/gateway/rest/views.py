@@ -8,13 +8,13 @@ from urllib.parse import quote, urlencode
 
 from starlette.responses import Response
 
+from corral.client.queries import SORT_KEYS, ListQuery
 from corral.gateway.etags import ETags, etag_of, read_etags
 from corral.gateway.placed import placed
 from corral.gateway.problems import Refused
 from corral.gateway.rest.answers import json_answer
 from corral.gateway.rest.asks import Ask
 from corral.gateway.rest.params import Param, boolean, choice, moment, number, text
-from corral.jobs.queries import SORT_KEYS, ListQuery
 from corral.kube.types import Obj
 
 __all__ = [

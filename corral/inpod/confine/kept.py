@@ -12,7 +12,6 @@ import selectors
 import struct
 import subprocess
 import sys
-import tempfile
 import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -20,13 +19,9 @@ from types import TracebackType
 from typing import IO, Final, Self
 
 from corral.inpod.confine.errors import ConfineError
-from corral.inpod.confine.process import (
-    UNCONFINED,
-    Ended,
-    command,
-    end_session,
-    environment,
-)
+from corral.inpod.confine.launch import UNCONFINED
+from corral.inpod.confine.process import Ended, Running, Start, without_namespaces
+from corral.inpod.confine.results import Unreadable
 from corral.inpod.confine.rules import Limits
 
 __all__ = ["Channel", "Kept", "NotStarted", "Unanswered"]
@@ -75,26 +70,25 @@ class Kept:
         limits: Limits | None = None,
         threads: int = 1,
         start_seconds: float = 120.0,
+        demanded: Sequence[str] = (),
     ) -> None:
         """``limits.seconds`` is the processor time of one process in all; then comes another.
 
         ``start_seconds`` are those that it has until it waits for requests.
         """
-        self._function = function
-        self._arguments = arguments
-        self._readable = readable
-        self._writable = writable
-        self._limits = limits or Limits()
-        self._threads = threads
+        self._start = Start(
+            function, arguments, readable, writable, limits or Limits(), threads, demanded
+        )
         self._start_seconds = start_seconds
-        self._process: subprocess.Popen[bytes] | None = None
-        self._home: tempfile.TemporaryDirectory[str] | None = None
+        self._running: Running | None = None
         self._answers = 0
         """That the process at hand has given."""
         self._asked = 0
         """Requests so far; 0 is the start."""
         self.started = 0
         """Processes so far."""
+        self.missing: tuple[str, ...] = ()
+        """Protections that this machine does not give, by name, once one has started."""
 
     def __enter__(self) -> Self:
         return self
@@ -109,16 +103,10 @@ class Kept:
 
     def close(self) -> None:
         """End the process; it can be asked again."""
-        process, self._process = self._process, None
-        home, self._home = self._home, None
-        if process is not None:
-            end_session(process.pid)
-            for pipe in (process.stdin, process.stdout):
-                assert pipe is not None
-                pipe.close()
-            process.wait()
-        if home is not None:
-            home.cleanup()
+        running, self._running = self._running, None
+        if running is not None:
+            running.end()
+            running.close()
 
     def start(self) -> None:
         """Have a process that waits for requests.
@@ -127,20 +115,9 @@ class Kept:
             NotStarted: it cannot be had.
             ConfineError: this machine cannot keep it in; nothing was run.
         """
-        if self._process is not None:
+        if self._running is not None:
             return
-        self._home = tempfile.TemporaryDirectory(prefix="corral-confined-")
-        home = self._home.name
-        places = [*self._writable, Path(home)]
-        words = command(self._function, self._arguments, self._readable, places, self._limits)
-        self._process = subprocess.Popen(
-            words,
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            env=environment(home, self._threads),
-            cwd=home,
-            start_new_session=True,
-        )
+        self._running = Running(self._start, stdin=subprocess.PIPE, stderr=subprocess.PIPE)
         self.started += 1
         self._answers = 0
         try:
@@ -148,12 +125,16 @@ class Kept:
             refused, said = self._exchange(b"", 0, until, _WORDS)
         except _Silence as silence:
             ended = self._ended(silence)
+            if without_namespaces(ended.code, ended.output):
+                return self.start()
             if ended.code == UNCONFINED:
                 raise ConfineError(ended.why) from None
             raise NotStarted(silence.why or ended.why or "it says nothing") from None
         if refused:
             self.close()
             raise NotStarted(said.decode(errors="replace"))
+        self._running.learn()
+        self.missing = self._running.missing
 
     def ask(self, request: bytes, *, seconds: float, most: int) -> bytes:
         """The answer to a request.
@@ -182,19 +163,29 @@ class Kept:
             why = silence.why or ended.why or "it ended without an answer"
             raise Unanswered(why) from None
         self._answers += 1
+        self._take_results()
         if refused:
             raise Unanswered(said.decode(errors="replace"))
         return said
 
+    def _take_results(self) -> None:
+        """What it left is there when its answer is. Raises Unanswered."""
+        assert self._running is not None
+        try:
+            self._running.take_results()
+        except Unreadable as err:
+            self.close()
+            raise Unanswered(str(err)) from err
+
     def _ended(self, silence: _Silence) -> Ended:
         """End the process, and say how it did."""
-        process = self._process
-        assert process is not None
+        running = self._running
+        assert running is not None
         try:
-            process.wait(0 if silence.late or silence.why else _GRACE)
+            running.process.wait(0 if silence.late or silence.why else _GRACE)
         except subprocess.TimeoutExpired:
-            end_session(process.pid)
-        code = process.wait()
+            running.end()
+        code = running.process.wait()
         self.close()
         return Ended(code, silence.said.decode(errors="replace"), silence.late)
 
@@ -203,8 +194,9 @@ class Kept:
 
         Raises _Silence.
         """
-        process = self._process
-        assert process is not None and process.stdin is not None and process.stdout is not None
+        assert self._running is not None
+        process = self._running.process
+        assert process.stdin is not None and process.stdout is not None
         to, back = process.stdin.fileno(), process.stdout.fileno()
         os.set_blocking(to, False)
         os.set_blocking(back, False)

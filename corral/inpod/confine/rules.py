@@ -2,19 +2,24 @@
 
 from __future__ import annotations
 
-import ctypes
 import os
 import resource
 import sys
 import sysconfig
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cache
+from typing import Final
 
 from corral.inpod.confine.errors import Refused
 from corral.inpod.confine.filters import refuse_calls
+from corral.inpod.confine.kernel import drop_capabilities, no_new_privileges
 from corral.inpod.confine.landlock import close_files
 
 __all__ = ["Limits", "confine", "own_files"]
+
+_MAPPED: Final = 64 * 2**30
+"""Bytes that may be mapped beside its own data: programs, libraries, data that is read."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,23 +27,27 @@ class Limits:
     """How much of the machine it has."""
 
     seconds: int = 60
-    """Of the clock, and of each thread's processor time."""
+    """Of the clock, and of its processor time."""
     memory: int = 4 * 2**30
-    """Bytes of its own data."""
+    """Bytes of its own data and of its files, where these are in memory."""
     file: int = 2 * 2**30
     """Bytes of the largest file that it may write."""
     tasks: int = 512
-    """Threads and processes of its user in all; root is not held to it."""
+    """Threads; where it has no user of its own, with all processes of that user."""
+    disk: int = 2 * 2**30
+    """Bytes of all files that it may have at once."""
 
 
+@cache
 def own_files() -> list[str]:
     """What Python and its packages need to be loaded from; nothing of the machine's users."""
     paths = sysconfig.get_paths()
     packages = {paths[name] for name in ("stdlib", "platstdlib", "purelib", "platlib")}
     ours = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+    # not /dev/zero: mapped, it is shared memory that no limit counts
     machine = {
         "/usr/lib", "/usr/lib64", "/lib", "/lib64", "/usr/local/lib", "/etc/ld.so.cache",
-        "/dev/null", "/dev/zero", "/dev/urandom", "/dev/random",
+        "/dev/null", "/dev/urandom", "/dev/random",
         "/usr/share/zoneinfo", "/etc/localtime", "/proc/cpuinfo", "/proc/meminfo",
         "/sys/devices/system/cpu", "/sys/devices/system/node",
     }  # fmt: skip
@@ -49,7 +58,7 @@ def own_files() -> list[str]:
 def confine(readable: Sequence[str], writable: Sequence[str], limits: Limits) -> None:
     """Give up everything but these files and limits, for this process and its children, for ever.
 
-    Environment and open descriptors are the caller's to clear before.
+    Environment, open descriptors and namespaces are the caller's to see to before.
 
     Raises:
         ConfineError: this machine cannot hold to it.
@@ -58,16 +67,27 @@ def confine(readable: Sequence[str], writable: Sequence[str], limits: Limits) ->
     amounts = {
         resource.RLIMIT_CPU: limits.seconds,
         resource.RLIMIT_DATA: limits.memory,
+        resource.RLIMIT_AS: limits.memory + _MAPPED,
         resource.RLIMIT_FSIZE: limits.file,
         resource.RLIMIT_NPROC: limits.tasks,
         resource.RLIMIT_CORE: 0,
         resource.RLIMIT_NOFILE: 256,
+        resource.RLIMIT_MEMLOCK: 0,
+        resource.RLIMIT_MSGQUEUE: 0,
     }
     for which, amount in amounts.items():
-        resource.setrlimit(which, (amount, amount))
-    no_new_rights = 38
-    if ctypes.CDLL(None, use_errno=True).prctl(no_new_rights, 1, 0, 0, 0):
-        reason = os.strerror(ctypes.get_errno())
-        raise Refused(f"this process cannot give up its rights: {reason}")
-    close_files([*own_files(), *readable], writable)
+        set_limit(which, amount)
+    try:
+        no_new_privileges()
+        drop_capabilities()
+    except OSError as err:
+        raise Refused(f"this process cannot give up its rights: {err}") from err
+    close_files([*own_files(), *readable], [*writable, "/dev/null"])
     refuse_calls()
+
+
+def set_limit(which: int, amount: int) -> None:
+    """Have no more than this of something, nor than was allowed before."""
+    hard = resource.getrlimit(which)[1]
+    least = amount if hard == resource.RLIM_INFINITY else min(amount, hard)
+    resource.setrlimit(which, (least, least))

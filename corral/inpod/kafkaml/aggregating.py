@@ -7,6 +7,7 @@ strategies have one update at a time in memory beside it. Both give the same bit
 
 from __future__ import annotations
 
+import logging
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -15,11 +16,14 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from corral.federated import Aggregation, UpdateRejected
-from corral.federated.strategies import Averaging, Strategy
-from corral.federated.tensors import Model, Tensor, Update
+from corral.learning import Aggregation, AggregationFailed, UpdateRejected
+from corral.learning.strategies import Averaging, Strategy
+from corral.learning.tensors import Model, Tensor, Update
+from corral.learning.weights import bounded, fitting
 
-__all__ = ["Made", "by_array", "fold", "mixed", "model_of", "whole"]
+__all__ = ["Made", "NothingCounts", "by_array", "fold", "mixed", "model_of", "whole"]
+
+logger = logging.getLogger(__name__)
 
 Array = NDArray[Any]
 Entry = Mapping[str, Any]
@@ -28,6 +32,10 @@ Read = Callable[[Entry, Callable[[int, Array], None]], None]
 Remark = Callable[[str, str], None]
 MIXING: Final = 0.6
 """How far one update moves the model in async mode."""
+
+
+class NothingCounts(AggregationFailed):
+    """None of the updates is one; the round can go on without them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,8 +54,8 @@ def by_array(rule: Strategy) -> bool:
 
 def fold(rule: Strategy, updates: Sequence[Entry], count: int, read: Read, remark: Remark) -> Made:
     """The mean of updates of ``count`` arrays. Raises AggregationFailed."""
-    counted = list(updates)
-    while True:
+    counted = _weighed(updates)
+    while counted:
         folding = _Folding(rule, counted, count)
         for update in counted:
             try:
@@ -59,6 +67,7 @@ def fold(rule: Strategy, updates: Sequence[Entry], count: int, read: Read, remar
                 break
         else:
             return Made(folding.finish(), None, counted)
+    raise NothingCounts("no updates to aggregate")
 
 
 class _Folding:
@@ -113,7 +122,7 @@ def whole(
 
     An update that does not count is remarked upon, and the others count.
     """
-    model = model_of(current)
+    model, updates = model_of(current), _weighed(updates)
     engine = Aggregation(
         rule,
         participants=[str(update["client"]) for update in updates],
@@ -134,6 +143,8 @@ def whole(
         except UpdateRejected as error:
             remark(str(update["client"]), str(error))
         found, arrays = {}, []  # one update at a time is in memory
+    if not counted:
+        raise NothingCounts("no updates to aggregate")
     result = engine.finish()
     assert result.model is not None
     return Made([tensor.array for tensor in result.model], result.state, counted)
@@ -151,6 +162,18 @@ def mixed(current: Model, arrays: Sequence[Array], stale: int) -> list[Array]:
         np.asarray(tensor.array + share * (array - tensor.array)).astype(array.dtype)
         for tensor, array in zip(current, arrays, strict=True)
     ]
+
+
+def _weighed(updates: Sequence[Entry]) -> list[Entry]:
+    """The updates with the samples that they count for: nobody's word takes the whole model."""
+    counts = fitting(bounded([int(update["num_data"]) for update in updates]))
+    for update, count in zip(updates, counts, strict=True):
+        if count < int(update["num_data"]):
+            logger.warning(
+                "the update of %s counts for %d samples, not %s",
+                *(update["client"], count, update["num_data"]),
+            )
+    return [{**update, "num_data": count} for update, count in zip(updates, counts, strict=True)]
 
 
 def _samples(updates: Sequence[Entry]) -> int:

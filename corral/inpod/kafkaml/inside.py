@@ -18,10 +18,6 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from corral.federated.codecs.safetensors import SafeTensors
-from corral.federated.errors import UpdateRejected
-from corral.federated.tensors import Model as Tensors
-from corral.federated.tensors import Tensor
 from corral.inpod.confine import Channel
 from corral.inpod.kafkaml.confusion import confusion
 from corral.inpod.kafkaml.models import (
@@ -34,6 +30,10 @@ from corral.inpod.kafkaml.models import (
     revive,
 )
 from corral.inpod.kafkaml.pseudo import certain
+from corral.learning.codecs.safetensors import SafeTensors
+from corral.learning.errors import UpdateRejected
+from corral.learning.tensors import Model as Tensors
+from corral.learning.tensors import Tensor
 
 __all__ = ["answer", "check", "read_metadata", "read_weights", "work", "write_weights"]
 

@@ -183,6 +183,7 @@ PASSING: Final = (
     Cause.REQUEST_TIMED_OUT,
     Cause.NOT_CONTROLLER,
     Cause.LEADER_NOT_AVAILABLE,
+    Cause.THROTTLING_QUOTA_EXCEEDED,
 )
 """What may be over in a moment."""
 LOST: Final = (

@@ -32,6 +32,8 @@ LARGEST: Final = 50_000_000
 """Bytes of a control message that is read at all."""
 SAMPLES: Final = 1 << 40
 """More than any client has: sums of such numbers are exact."""
+LARGEST_NUMBER: Final = 10**18 - 1
+"""What can be counted with, and written down: Python has numbers that it does not print."""
 LARGEST_METRIC: Final = 1e200
 METRICS: Final = 1000
 """Values of a metric that are taken from a client."""
@@ -90,6 +92,8 @@ def _whole(said: Mapping[str, Any], key: str, what: str) -> int:
     value = said.get(key)
     if isinstance(value, bool) or not isinstance(value, int):
         raise MessageError(f"{what}: `{key}` is no whole number")
+    if abs(value) > LARGEST_NUMBER:
+        raise MessageError(f"{what}: `{key}` is a number of more than 18 digits")
     return value
 
 
@@ -277,7 +281,12 @@ def _metrics(said: Mapping[str, Any]) -> dict[str, Any]:
 
 def _named(found: Any) -> dict[str, Any]:
     rows = list(found.items()) if isinstance(found, Mapping) else []
-    kept = {name: _measured(value) for name, value in rows if len(name) <= LONGEST_NAME}
+    kept = {
+        # what is no text goes through no status: half a character, line ends, terminal sequences
+        name: _measured(value)
+        for name, value in rows
+        if len(name) <= LONGEST_NAME and name.isprintable()
+    }
     return dict([row for row in kept.items() if row[1] is not None][:NAMES])
 
 

@@ -14,6 +14,7 @@ Entries, in the order of a life (each is plain JSON with ``type``):
     extended    version, until                                      the round has more time
     closed      version, clients                                    these updates make the next one
     aggregated  version, digest, samples, metrics                   ... and they did
+    dropped     version                                             ... and none of them was one
     asked       clients                  these are to test the last version
     tested      client, samples, metrics, matrix, offset            what one of them found
     finished    version, model_ref       |  failed  why
@@ -211,6 +212,10 @@ class Rounds:
                 self.published, self.closed, self.extensions = "", (), 0
                 if self.settings.mode == "sync":
                     self.updates = {}
+            case "dropped" if entry["version"] == self.version:
+                for update in [self.updates.pop(key) for key in self.closed]:
+                    self.unfit.add((update["client"], update["version"]))
+                self.closed = ()
             case "asked":
                 self.asked, self.began = tuple(entry["clients"]), now
             case "tested":

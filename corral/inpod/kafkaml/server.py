@@ -20,7 +20,6 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from corral.federated import strategy
 from corral.inpod.kafkaml.confusion import summed
 from corral.inpod.kafkaml.inside import read_metadata, read_weights, write_weights
 from corral.inpod.kafkaml.kafka import Access, KafkaError
@@ -29,6 +28,8 @@ from corral.inpod.kafkaml.names import Names
 from corral.inpod.kafkaml.rounds import Rounds, RoundSettings
 from corral.inpod.kafkaml.serving import Deployment, Server, merged
 from corral.inpod.kafkaml.strategies import strategy_name
+from corral.learning import strategy
+from corral.learning.weights import bounded
 
 __all__ = ["Report", "Told", "deployment_of", "fitting", "judged", "main"]
 
@@ -42,6 +43,10 @@ NAMED: Final = 50
 PROGRESS: Final = 150_000
 """Bytes of a report: a courier takes no more than 200 KiB."""
 ENDED: Final = ("Completed", "Failed")
+STRANGERS: Final = 1000
+"""Names whose messages did not count that are remembered, whoever they are."""
+REASON: Final = 500
+"""Characters of why one did not."""
 
 
 def deployment_of(
@@ -135,8 +140,12 @@ class Report:
         return self._heard.clients()
 
     def remark(self, client: str, why: str) -> None:
+        if client not in self._rejected and len(self._rejected) >= STRANGERS:
+            # anybody can write names into a topic: only those that take part are remembered
+            if client not in self.clients()[0]:
+                return
         count, _ = self._rejected.get(client, (0, ""))
-        self._rejected[client] = (count + 1, why)
+        self._rejected[client] = (count + 1, why[:REASON])
 
     def progress(self, rounds: Rounds) -> None:
         rejected = sum(count for count, _ in self._rejected.values())
@@ -173,7 +182,10 @@ class Report:
                 "trainingSeconds": round(rounds.trained.get(name, 0.0), 3),
                 "metrics": merged([rounds.newest[name]]) if name in rounds.newest else {},
             }
+        known = self.clients()[0]
         for name, (count, why) in self._rejected.items():
+            if name not in known and name not in clients:
+                continue  # the status has no place for it
             clients.setdefault(name, {}).update({"rejected": count, "message": why})
         return {"result": result, "clients": clients}
 
@@ -198,14 +210,25 @@ class Report:
 
 def judged(tests: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     """What clients found together: metrics weighted by their samples, and one matrix."""
-    rows = [{"metrics": {"training": t["metrics"]}, "num_data": t["samples"]} for t in tests]
-    out: dict[str, Any] = {**merged(rows)["training"], "samples": sum(t["samples"] for t in tests)}
+    # nobody's word about its own samples takes the whole figure
+    counts = bounded([int(test["samples"]) for test in tests])
+    rows = [
+        {"metrics": {"training": test["metrics"]}, "num_data": count}
+        for test, count in zip(tests, counts, strict=True)
+    ]
+    found = merged(rows)["training"]
+    found.pop("confusion_matrix", None)  # a metric of that name is none
+    out: dict[str, Any] = {**found, "samples": sum(counts)}
     matrix = summed([test.get("matrix") for test in tests])
     return {**out, "confusion_matrix": matrix} if matrix else out
 
 
 def fitting(said: dict[str, Any], limit: int) -> dict[str, Any]:
-    """As much of a report as fits: first metrics of clients are left out, then old rounds."""
+    """As much of a report as fits.
+
+    First metrics of clients are left out, then old rounds, then why updates did not count, and at
+    last clients.
+    """
     if len(json.dumps(said)) <= limit:
         return said
     for client in said["clients"].values():
@@ -213,6 +236,12 @@ def fitting(said: dict[str, Any], limit: int) -> dict[str, Any]:
     rounds = said["result"]["rounds"]
     while rounds and len(json.dumps(said)) > limit:
         del rounds[: max(len(rounds) // 4, 1)]
+    if len(json.dumps(said)) > limit:
+        for client in said["clients"].values():
+            client.pop("message", None)
+    while said["clients"] and len(json.dumps(said)) > limit:
+        kept = list(said["clients"].items())
+        said["clients"] = dict(kept[: len(kept) // 2])
     return said
 
 

@@ -20,11 +20,14 @@ from typing import Any, Final, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from corral.federated import AggregationFailed, strategy
-from corral.federated.native import is_finite
-from corral.federated.strategies import Strategy
-from corral.federated.tensors import Model
-from corral.inpod.kafkaml.aggregating import Made, by_array, fold, model_of, whole
+from corral.inpod.kafkaml.aggregating import (
+    Made,
+    NothingCounts,
+    by_array,
+    fold,
+    model_of,
+    whole,
+)
 from corral.inpod.kafkaml.kafka import (
     SPARING,
     Access,
@@ -39,6 +42,7 @@ from corral.inpod.kafkaml.kafka import (
     read,
 )
 from corral.inpod.kafkaml.messages import (
+    NAMES,
     ClientControl,
     ClientTest,
     MessageError,
@@ -64,6 +68,10 @@ from corral.inpod.kafkaml.rounds import (
 )
 from corral.inpod.kafkaml.strategies import strategy_name
 from corral.inpod.kafkaml.weights import WeightsError, WeightsReader
+from corral.learning import AggregationFailed, UpdateRejected, strategy
+from corral.learning.native import is_finite
+from corral.learning.strategies import Strategy
+from corral.learning.tensors import Model
 
 __all__ = ["Deployment", "Server", "Told", "merged"]
 
@@ -74,6 +82,8 @@ LOOK: Final = 2.0
 """Seconds between two looks at who the clients are."""
 TOPICS: Final = 5.0
 """Seconds between two looks whether its topics are there."""
+PIECES: Final = 64
+"""Ranges that the weights of an update may be in: each is fetched by itself."""
 HEAD: Final = 4096
 """Bytes that the format of an array adds to it, at most."""
 
@@ -378,6 +388,8 @@ class Server:
         own = self._names.client_data(client)
         if any(wanted.topic != own for wanted in said.weights):
             return f"its weights are not in its own topic {own}"
+        if len(said.weights) > PIECES:
+            return f"its weights are in {len(said.weights)} ranges, at most {PIECES} are read"
         try:
             # what it names was stored before it was named: nobody waits for more
             check(self._access, said.weights)
@@ -421,6 +433,10 @@ class Server:
         began = time.monotonic()
         try:
             made = self._made(version, updates)
+        except NothingCounts:
+            self._current = self._current or self._arrays(parse_ranges(self._sent))
+            self._write(sender, type="dropped", version=version)
+            return
         except AggregationFailed as error:
             self._write(sender, type="failed", why=f"version {version} cannot be made: {error}")
             return
@@ -448,7 +464,11 @@ class Server:
         rule = self._deployment.rule()
 
         def read(update: Mapping[str, Any], take: Callable[[int, Array], None]) -> None:
-            self._read(parse_ranges(update["range"]), take)
+            try:
+                self._read(parse_ranges(update["range"]), take)
+            except (WeightsError, TopicLost) as error:
+                # it was good when it came: what its client did to it since is its own loss
+                raise UpdateRejected(str(error)) from error
 
         mixes = self._deployment.rounds.mode == "async"
         if by_array(rule) and not mixes:
@@ -485,10 +505,14 @@ def merged(updates: Sequence[Mapping[str, Any]]) -> dict[str, dict[str, float]]:
             for name, values in found.items() if isinstance(found, Mapping) else ():
                 value = values[-1] if isinstance(values, list) and values else values
                 if isinstance(value, int | float) and math.isfinite(value):
-                    total = sums.setdefault((part, str(name)), [0.0, 0.0])
+                    total = sums.setdefault((part, str(name)), [0.0, 0.0, 0])
                     total[0] += float(value) * int(update["num_data"])
                     total[1] += int(update["num_data"])
+                    total[2] += 1
     out: dict[str, dict[str, float]] = {"training": {}, "validation": {}}
-    for (part, name), (total_value, weight) in sums.items():
-        out[part][name] = total_value / weight
+    # those that most updates have: nobody's own names fill the log and the status
+    for (part, name), row in sorted(sums.items(), key=lambda each: -each[1][2]):
+        total_value, weight, _ = row
+        if len(out[part]) < NAMES:
+            out[part][name] = total_value / weight
     return out

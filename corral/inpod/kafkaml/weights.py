@@ -8,6 +8,7 @@ but for deployments that ask for it (`legacy`), and then nothing but arrays.
 from __future__ import annotations
 
 import io
+import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
@@ -28,6 +29,10 @@ _PICKLE: Final = b"\x80"
 MAX_ARRAYS: Final = 100_000
 HEAD: Final = 1 << 17
 """Bytes at the start of a `.npy` that its header is in."""
+_FIGURES: Final = 20
+"""Characters that say which part of an array a message is."""
+_LONGEST: Final = 200
+"""Characters of a reason, which may quote what a client sent."""
 
 
 class WeightsError(ValueError):
@@ -191,7 +196,8 @@ def _chunk(said: bytes | None) -> tuple[int, int]:
     if said is None:
         return 0, 1
     number, _, count = said.decode(errors="replace").partition("/")
-    if not (number.isdecimal() and count.isdecimal()) or int(number) >= int(count):
+    figures = number.isdecimal() and count.isdecimal() and len(said) < _FIGURES
+    if not figures or int(number) >= int(count):
         raise WeightsError(f"{said[:50]!r} is no part of an array")
     return int(number), int(count)
 
@@ -209,12 +215,14 @@ def _from_npy(place: int, data: memoryview) -> Array:
         if dtype.hasobject:
             raise ValueError("it holds objects")
         body = data[file.tell() :]
-        if int(np.prod(shape, dtype=np.int64)) * dtype.itemsize != len(body):
+        if math.prod(shape) * dtype.itemsize != len(body):
             raise ValueError("its length is not that of its shape")
         array = np.frombuffer(body, dtype)
         return array.reshape(shape[::-1]).T if fortran else array.reshape(shape)
-    except (ValueError, TypeError, EOFError, SyntaxError) as error:
-        raise WeightsError(f"array {place} is no .npy: {error}") from error
+    except Exception as error:
+        # the header is read as Python: whatever it trips over is that client's fault
+        why = str(error) or type(error).__name__
+        raise WeightsError(f"array {place} is no .npy: {why[:_LONGEST]}") from error
 
 
 def _from_pickle(place: int, data: bytes) -> Array:

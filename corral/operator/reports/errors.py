@@ -12,6 +12,7 @@ __all__ = [
     "Refused",
     "ReportError",
     "TooMany",
+    "TooSlow",
     "Unauthorized",
     "Unavailable",
 ]
@@ -69,6 +70,12 @@ class TooMany(ReportError):
     """More requests than a pod may send."""
 
     status = 429
+
+
+class TooSlow(ReportError):
+    """The body took too long to come."""
+
+    status = 408
 
 
 class Unavailable(ReportError):

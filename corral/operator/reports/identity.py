@@ -8,6 +8,7 @@ are remembered by their hash only.
 
 from __future__ import annotations
 
+import asyncio
 import hashlib
 import logging
 import time
@@ -30,6 +31,8 @@ _ACCOUNT = "system:serviceaccount:"
 MAX_TOKEN = 16 << 10
 """Bytes; no token of an API server is as long."""
 MAX_REMEMBERED = 20_000
+MAX_REVIEWS = 64
+"""At a time; others wait: whoever sends made-up tokens costs the API server no more than this."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,6 +62,7 @@ class TokenChecker:
         self._clock = clock
         self._known: dict[bytes, tuple[float, PodIdentity]] = {}
         """By hash, oldest first: all count for the same time."""
+        self._reviews = asyncio.Semaphore(MAX_REVIEWS)
 
     async def identify(self, authorization: str) -> PodIdentity:
         """The pod that sent this ``Authorization`` header.
@@ -83,7 +87,8 @@ class TokenChecker:
     async def _review(self, token: str) -> Obj:
         review: Obj = {"spec": {"token": token, "audiences": [self._audience]}}
         try:
-            answer = await self._client.create(TOKENREVIEWS, review)
+            async with self._reviews:
+                answer = await self._client.create(TOKENREVIEWS, review)
         except (ApiError, KubeConnectionError) as error:
             logger.warning("a token could not be reviewed: %s", error)
             raise Unavailable("the token cannot be checked now") from error

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from corral.checkpoints.findings import Finding, Reason
-from corral.controllers.trainingjob.checkpoint_objects import CheckpointObjects
-from corral.controllers.trainingjob.checkpointing import belongs_to, id_of, phase_of
+from corral.families.trainingjob.checkpoints.objects import CheckpointObjects
+from corral.families.trainingjob.checkpoints.summaries import belongs_to, id_of, phase_of
 from corral.kube.types import Obj
 from corral.operator.reports.bodies import Rejection
-from corral.runtime.recorder import EventRecorder
+from corral.runtime.events.recorder import EventRecorder
 
 __all__ = ["REJECTED", "Incidents"]
 

@@ -1,14 +1,16 @@
-"""How many requests one pod may send. No I/O."""
+"""How many requests one pod may send, and how much of them is in memory at a time. No I/O."""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections import Counter
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 
 from corral.operator.reports.errors import TooMany
-from corral.runtime.limiters import BucketLimiter
+from corral.runtime.queues.limiters import BucketLimiter
 
-__all__ = ["PodLimits"]
+__all__ = ["BodyLimits", "PodLimits"]
 
 MAX_PODS = 20_000
 """Remembered at a time; the ones that were silent longest are forgotten, which allows them more."""
@@ -39,3 +41,35 @@ class PodLimits:
             del self._pods[next(iter(self._pods))]
         if not bucket.try_take():
             raise TooMany(f"a pod may send {self._rate:g} requests a second")
+
+
+class BodyLimits:
+    """The bytes of bodies that are read or worked on, by namespace."""
+
+    PER_NAMESPACE = 64 << 20
+    IN_ALL = 512 << 20
+
+    def __init__(self, *, per_namespace: int = PER_NAMESPACE, in_all: int = IN_ALL) -> None:
+        self._per_namespace, self._in_all = per_namespace, in_all
+        self._held: Counter[str] = Counter()
+
+    @contextmanager
+    def room(self, namespace: str, size: int) -> Iterator[None]:
+        """Hold room for a body.
+
+        Raises:
+            TooMany: the namespace has its share in memory already, or all have.
+        """
+        held = self._held[namespace] + size
+        if held > self._per_namespace or self._held.total() + size > self._in_all:
+            raise TooMany(
+                f"namespace {namespace} has {held - size} bytes of requests under way: "
+                "send this one again when they are done"
+            )
+        self._held[namespace] = held
+        try:
+            yield
+        finally:
+            self._held[namespace] -= size
+            if not self._held[namespace]:
+                del self._held[namespace]

@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from corral.api.fields import span_seconds
-from corral.controllers.trainingjob.checkpointing import belongs_to, is_ready, time_of
+from corral.families.trainingjob.checkpoints.summaries import belongs_to, is_ready, time_of
 from corral.kube.types import Obj
 
 __all__ = ["PLAN", "Plan", "interval_of", "next_plan", "plan_of"]
@@ -52,7 +52,7 @@ def plan_of(job: Obj) -> Plan | None:
             int(found["attempt"]), int(found["step"]), float(found["time"]),
             str(found.get("request") or ""),
         )  # fmt: skip
-    except (ValueError, TypeError, KeyError, AttributeError):
+    except (ValueError, TypeError, KeyError, AttributeError, OverflowError, RecursionError):
         return None  # somebody else wrote it: as if there were none
 
 

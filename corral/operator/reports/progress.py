@@ -14,7 +14,7 @@ from collections import deque
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 
-from corral.api.training import TRAININGJOBS
+from corral.api.training.kinds import TRAININGJOBS
 from corral.kube.client import KubeClient, KubeConnectionError
 from corral.kube.errors import ApiError
 from corral.kube.types import Obj

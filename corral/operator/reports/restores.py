@@ -16,16 +16,16 @@ from corral.checkpoints.errors import CheckpointError
 from corral.checkpoints.findings import Damaged, Finding, Reason
 from corral.checkpoints.paths import step_of
 from corral.checkpoints.signing.base import UrlSigner
-from corral.controllers.trainingjob.checkpoint_places import (
+from corral.families.trainingjob.checkpoints.credentials import CredentialsMissing
+from corral.families.trainingjob.checkpoints.places import (
     Place,
     PlaceRefused,
     address_place,
     checkpoint_place,
     job_place,
 )
-from corral.controllers.trainingjob.checkpoint_stores import Opened, Stores
-from corral.controllers.trainingjob.checkpointing import belongs_to, id_of, phase_of
-from corral.controllers.trainingjob.credentials import CredentialsMissing
+from corral.families.trainingjob.checkpoints.stores import Opened, Stores
+from corral.families.trainingjob.checkpoints.summaries import belongs_to, id_of, phase_of
 from corral.kube.types import Obj
 from corral.operator.reports.bodies import Rejection
 from corral.operator.reports.errors import NotHere, Refused
@@ -71,7 +71,8 @@ class Restores:
             if opened.signer is None:
                 raise Refused("pods find checkpoints in folders themselves")
             known_bad = await self._failed(job)
-            look = partial(self._look, opened, opened.signer, identifier, known_bad)
+            own = place == job_place(job, self._stores.rules)
+            look = partial(self._look, opened, opened.signer, identifier, known_bad, own)
             return await self._stores.call(look)
         except (PlaceRefused, CredentialsMissing) as error:
             raise Refused(str(error)) from error
@@ -122,9 +123,14 @@ class Restores:
         return frozenset(map(id_of, bad))
 
     def _look(
-        self, opened: Opened, signer: UrlSigner, only: str | None, known_bad: frozenset[str]
+        self,
+        opened: Opened,
+        signer: UrlSigner,
+        only: str | None,
+        known_bad: frozenset[str],
+        own: bool,
     ) -> Candidates:
-        """In a thread."""
+        """In a thread. What is not the job's ``own`` is read only, never marked."""
         repository = opened.repository
         findings: list[Finding] = []
         if only is not None:
@@ -145,7 +151,8 @@ class Restores:
             if wrong is None:
                 candidates.append(candidate(repository, signer, manifest, self._ttl))
             else:
-                repository.quarantine(wrong)
+                if own:
+                    repository.quarantine(wrong)
                 findings.append(wrong)
         return Candidates({"candidates": candidates}, tuple(findings))
 

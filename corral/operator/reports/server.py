@@ -11,6 +11,7 @@ from aiohttp import web
 
 from corral.operator.reports.service import ReportService
 from corral.operator.reports.view import report_app
+from corral.runtime.serving.connection_limits import LimitedRunner
 
 __all__ = ["ReportServer"]
 
@@ -49,8 +50,8 @@ class ReportServer:
         Raises:
             OSError: the address cannot be had.
         """
-        runner = web.AppRunner(
-            report_app(self.service), access_log=None, shutdown_timeout=GRACE, keepalive_timeout=75
+        runner = LimitedRunner(
+            report_app(self.service), shutdown_timeout=GRACE, keepalive_timeout=75
         )
         await runner.setup()
         try:

@@ -18,14 +18,13 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from typing import TypeVar
 
-from corral.api.training import JOB_LABEL, TRAININGJOBS
+from corral.api.training.kinds import JOB_LABEL, TRAININGJOBS
 from corral.checkpoints.errors import InvalidManifest
 from corral.checkpoints.manifest import Manifest, decode
-from corral.controllers.trainingjob.attempts import is_fenced, wanted_attempt
-from corral.controllers.trainingjob.checkpoint_objects import CheckpointObjects, Facts
-from corral.controllers.trainingjob.checkpoint_places import PlaceRefused, job_place
-from corral.controllers.trainingjob.checkpoint_stores import Stores
-from corral.controllers.trainingjob.checkpointing import (
+from corral.families.trainingjob.checkpoints.objects import CheckpointObjects, Facts
+from corral.families.trainingjob.checkpoints.places import PlaceRefused, job_place
+from corral.families.trainingjob.checkpoints.stores import Stores
+from corral.families.trainingjob.checkpoints.summaries import (
     VOLUMES,
     belongs_to,
     id_of,
@@ -33,8 +32,9 @@ from corral.controllers.trainingjob.checkpointing import (
     storage_kind,
     unanswered_request,
 )
-from corral.controllers.trainingjob.names import attempt_of, replica_of, world_of
-from corral.controllers.trainingjob.settings import REPORT_AUDIENCE
+from corral.families.trainingjob.lifecycle.attempts import is_fenced, wanted_attempt
+from corral.families.trainingjob.names import attempt_of, replica_of, world_of
+from corral.families.trainingjob.settings import REPORT_AUDIENCE
 from corral.kube.client import KubeClient, KubeConnectionError
 from corral.kube.errors import ApiError, NotFound
 from corral.kube.types import Obj
@@ -65,10 +65,10 @@ from corral.operator.reports.spot import SpotReports
 from corral.operator.reports.spot_views import CachedSpotViews
 from corral.operator.reports.uploads import Uploads, UploadSettings
 from corral.operator.reports.views import CachedViews, Views
+from corral.runtime.events.recorder import EventRecorder
 from corral.runtime.keys import key_of, uid_of
 from corral.runtime.manager import Manager
 from corral.runtime.owners import is_controlled_by
-from corral.runtime.recorder import EventRecorder
 
 __all__ = ["Caller", "ReportService", "ReportSettings"]
 

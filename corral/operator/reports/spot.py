@@ -2,7 +2,7 @@
 
 A pod is who its token says, and a copy if its Job belongs to the very SpotInstanceJob it speaks
 for. A start of a copy that a later one has replaced is told that it is fenced. What a copy tells is
-noted on its pod (`corral.controllers.spot.reported`), so that the job's controller can read it.
+noted on its pod (`corral.families.spot.jobs.reported`), so that the job's controller can read it.
 """
 
 from __future__ import annotations
@@ -16,13 +16,12 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import Final, TypeVar
 
-from corral.api.spot import PREEMPTION_TAINT, RISK_CONDITION
-from corral.api.spot_rules import duration_seconds
+from corral.api.spot.kinds import PREEMPTION_TAINT, RISK_CONDITION
+from corral.api.spot.rules import duration_seconds
 from corral.checkpoints.errors import InvalidManifest
 from corral.checkpoints.findings import Reason
 from corral.checkpoints.manifest import Manifest, decode
-from corral.controllers.podstates import moment
-from corral.controllers.spot.reported import (
+from corral.families.spot.jobs.reported import (
     LastCheckpoint,
     Progress,
     Restored,
@@ -30,7 +29,7 @@ from corral.controllers.spot.reported import (
     note,
     request_of,
 )
-from corral.controllers.trainingjob.checkpoint_stores import Stores
+from corral.families.trainingjob.checkpoints.stores import Stores
 from corral.kube.client import KubeClient, KubeConnectionError
 from corral.kube.errors import ApiError, NotFound
 from corral.kube.resources import PODS
@@ -59,9 +58,10 @@ from corral.operator.reports.spot_stores import SpotStores
 from corral.operator.reports.spot_views import SpotViews
 from corral.operator.reports.transfers import UploadSettings
 from corral.runtime.conditions import find_condition
+from corral.runtime.events.recorder import EventRecorder
 from corral.runtime.keys import uid_of
 from corral.runtime.owners import controller_of, is_controlled_by
-from corral.runtime.recorder import EventRecorder
+from corral.runtime.pods.states import moment
 
 __all__ = ["SpotCaller", "SpotReports"]
 

@@ -22,10 +22,10 @@ from corral.checkpoints.repository import Repository
 from corral.checkpoints.retention import Retention
 from corral.checkpoints.signing.base import UrlSigner
 from corral.checkpoints.writer import CheckpointWriter
-from corral.controllers.spot.places import copy_folder, spot_place
-from corral.controllers.trainingjob.checkpoint_places import PlaceRefused
-from corral.controllers.trainingjob.checkpoint_stores import Opened, Stores
-from corral.controllers.trainingjob.credentials import CredentialsMissing
+from corral.families.spot.jobs.places import copy_folder, spot_place
+from corral.families.trainingjob.checkpoints.credentials import CredentialsMissing
+from corral.families.trainingjob.checkpoints.places import PlaceRefused
+from corral.families.trainingjob.checkpoints.stores import Opened, Stores
 from corral.kube.types import Obj
 from corral.operator.reports.bodies import Commit, Rejection, UploadRequest
 from corral.operator.reports.errors import NotHere, Refused
@@ -150,8 +150,9 @@ class SpotStores:
             raise store_error(error) from error
 
     def _repository(self, opened: Opened, replica: int) -> Repository:
-        store = opened.repository.store
-        return Repository(store, prefix=copy_folder(replica), workers=4, clock=self._clock)
+        store, room = opened.repository.store, opened.repository.room
+        prefix = copy_folder(replica)
+        return Repository(store, prefix=prefix, workers=4, clock=self._clock, room=room)
 
     def _manifest(
         self, job: Obj, identifier: str, attempt: int, *, began: float | None = None
@@ -193,7 +194,7 @@ def _copies(opened: Opened) -> Iterator[Repository]:
     folders, _ = store.entries("")
     for folder in sorted(folders):
         if folder.startswith("replica-"):
-            yield Repository(store, prefix=folder, workers=4)
+            yield Repository(store, prefix=folder, workers=4, room=opened.repository.room)
 
 
 def _quarantine(opened: Opened, finding: Finding) -> None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Awaitable
 from typing import Protocol
 
-from corral.api.spot import JOB_LABEL, SPOTINSTANCEJOBS
+from corral.api.spot.kinds import JOB_LABEL, SPOTINSTANCEJOBS
 from corral.kube.errors import NotFound
 from corral.kube.resources import JOBS, NODES, PODS
 from corral.kube.types import Obj

@@ -27,10 +27,11 @@ from corral.checkpoints.manifest import Manifest
 from corral.checkpoints.paths import checkpoint_id, shared_nonce, step_of
 from corral.checkpoints.signing.base import UrlSigner
 from corral.checkpoints.writer import CheckpointWriter, Shard
-from corral.controllers.trainingjob.checkpoint_objects import CheckpointObjects, Facts
-from corral.controllers.trainingjob.checkpoint_places import Place, PlaceRefused, job_place
-from corral.controllers.trainingjob.checkpoint_stores import Opened, Stores
-from corral.controllers.trainingjob.checkpointing import (
+from corral.families.trainingjob.checkpoints.credentials import CredentialsMissing
+from corral.families.trainingjob.checkpoints.objects import CheckpointObjects, Facts
+from corral.families.trainingjob.checkpoints.places import Place, PlaceRefused, job_place
+from corral.families.trainingjob.checkpoints.stores import Opened, Stores
+from corral.families.trainingjob.checkpoints.summaries import (
     attempt_of,
     id_of,
     is_ready,
@@ -38,7 +39,6 @@ from corral.controllers.trainingjob.checkpointing import (
     sequence_of,
     time_of,
 )
-from corral.controllers.trainingjob.credentials import CredentialsMissing
 from corral.kube.types import Obj
 from corral.operator.reports.bodies import Commit, UploadFile, UploadRequest
 from corral.operator.reports.errors import (

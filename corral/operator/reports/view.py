@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 from collections.abc import Awaitable, Callable
 from typing import Protocol, TypeAlias, TypeVar
@@ -18,7 +19,8 @@ from corral.operator.reports.bodies import (
     UploadRequest,
     parsed,
 )
-from corral.operator.reports.errors import ReportError, TooMany
+from corral.operator.reports.errors import ReportError, TooMany, TooSlow
+from corral.operator.reports.limits import BodyLimits
 from corral.operator.reports.service import ReportService
 
 __all__ = ["report_app"]
@@ -29,6 +31,9 @@ SMALL = 1 << 20
 """Bytes of a report."""
 LARGE = 16 << 20
 """Bytes of a call about checkpoints: lists of files, and manifests."""
+
+BODY_SECONDS = 60.0
+"""How long a pod may take to send a body."""
 
 B = TypeVar("B", bound=Body)
 Handler: TypeAlias = Callable[[web.Request], Awaitable[web.StreamResponse]]
@@ -54,13 +59,14 @@ class Service(Protocol[C]):
 def report_app(service: ReportService) -> web.Application:
     """The application to serve; run `service.run` beside it."""
     app = web.Application(middlewares=[_errors], client_max_size=LARGE)
-    app.add_routes(_routes("trainingjobs", service))
+    bodies = BodyLimits()
+    app.add_routes(_routes("trainingjobs", service, bodies))
     if service.spot is not None:
-        app.add_routes(_routes("spotinstancejobs", service.spot))
+        app.add_routes(_routes("spotinstancejobs", service.spot, bodies))
     return app
 
 
-def _routes(kind: str, service: Service[C]) -> list[web.RouteDef]:
+def _routes(kind: str, service: Service[C], bodies: BodyLimits) -> list[web.RouteDef]:
     def answering(
         model: type[B], call: Callable[[C, B, web.Request], Awaitable[Obj]], *, limit: int
     ) -> Handler:
@@ -69,8 +75,9 @@ def _routes(kind: str, service: Service[C]) -> list[web.RouteDef]:
             where = request.match_info["namespace"], request.match_info["job"]
             authorization = request.headers.get("Authorization", "")
             caller = await service.identify(authorization, *where)
-            body = parsed(model, await _content(request, limit))
-            return web.json_response(await call(caller, body, request))
+            with bodies.room(where[0], _size(request, limit)):
+                body = parsed(model, await _content(request, limit))
+                return web.json_response(await call(caller, body, request))
 
         return handle
 
@@ -101,14 +108,23 @@ def _routes(kind: str, service: Service[C]) -> list[web.RouteDef]:
     ]
 
 
+def _size(request: web.Request, limit: int) -> int:
+    """The most that a body can be."""
+    return limit if request.content_length is None else min(request.content_length, limit)
+
+
 async def _content(request: web.Request, limit: int) -> bytes:
     if request.content_length is not None and request.content_length > limit:
         raise web.HTTPRequestEntityTooLarge(limit, request.content_length)
     content = bytearray()
-    async for chunk in request.content.iter_any():
-        content += chunk
-        if len(content) > limit:
-            raise web.HTTPRequestEntityTooLarge(limit, len(content))
+    try:
+        async with asyncio.timeout(BODY_SECONDS):
+            async for chunk in request.content.iter_any():
+                content += chunk
+                if len(content) > limit:
+                    raise web.HTTPRequestEntityTooLarge(limit, len(content))
+    except TimeoutError:
+        raise TooSlow(f"the body did not come within {BODY_SECONDS:g} s: send it again") from None
     return bytes(content)
 
 

@@ -9,14 +9,14 @@ from __future__ import annotations
 
 from typing import Protocol
 
-from corral.api.training import CHECKPOINTS, JOB_LABEL, TRAININGJOBS
-from corral.controllers.trainingjob.checkpointing import JOB_INDEX, index_by_job
-from corral.controllers.trainingjob.names import selector_of
+from corral.api.training.kinds import CHECKPOINTS, JOB_LABEL, TRAININGJOBS
+from corral.families.trainingjob.checkpoints.summaries import JOB_INDEX, index_by_job
+from corral.families.trainingjob.names import selector_of
 from corral.kube.client import KubeClient
 from corral.kube.errors import NotFound
 from corral.kube.resources import PODS, Resource
 from corral.kube.types import Obj
-from corral.runtime.informer import Informer
+from corral.runtime.informers.informer import Informer
 from corral.runtime.keys import join_key
 from corral.runtime.manager import Manager
 

@@ -126,7 +126,7 @@ def advance(
     in the next one, so that replicas with different names do not renew in turns.
     """
     settings = settings or CertificateSettings()
-    if current is None or current.authority.x509.not_valid_after_utc <= now:
+    if current is None or not _is_valid(current.authority.x509, now):
         authority = _new_authority(now, settings.authority_life)
         fresh = CertificateSet(authority, _issue(authority, hosts, now, settings.serving_life))
         return fresh
@@ -171,10 +171,15 @@ def _promoted(
     return CertificateSet(following, serving, retired=retired)
 
 
+def _is_valid(cert: x509.Certificate, now: datetime) -> bool:
+    """A certificate may have been made while a clock was wrong: both ends count."""
+    return cert.not_valid_before_utc <= now < cert.not_valid_after_utc
+
+
 def _is_due(cert: x509.Certificate, now: datetime) -> bool:
-    """Whether a certificate is in the last third of its life."""
+    """Whether a certificate is in the last third of its life, or not valid yet."""
     life = cert.not_valid_after_utc - cert.not_valid_before_utc
-    return now >= cert.not_valid_after_utc - life / 3
+    return not cert.not_valid_before_utc <= now < cert.not_valid_after_utc - life / 3
 
 
 def _fits(current: CertificateSet, wanted: set[str]) -> bool:

@@ -14,6 +14,7 @@ import logging
 from collections.abc import Iterator
 
 from corral.kube.client import KubeClient
+from corral.kube.connection.transport import KubeConnectionError
 from corral.kube.errors import ApiError, Conflict, Forbidden, Invalid, NotFound
 from corral.kube.resources import (
     CUSTOMRESOURCEDEFINITIONS,
@@ -21,11 +22,10 @@ from corral.kube.resources import (
     VALIDATINGWEBHOOKCONFIGURATIONS,
     Resource,
 )
-from corral.kube.transport import KubeConnectionError
 from corral.kube.types import Obj
-from corral.runtime.informer import Change, Informer
+from corral.runtime.informers.informer import Change, Informer
+from corral.runtime.informers.reflector import Scope
 from corral.runtime.keys import version_of
-from corral.runtime.reflector import Scope
 from corral.runtime.webhooks.configurations import INJECT_LABEL
 from corral.runtime.webhooks.keeper import Certificates
 

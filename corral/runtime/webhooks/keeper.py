@@ -16,9 +16,9 @@ from datetime import UTC, datetime
 from typing import Protocol
 
 from corral.kube.client import KubeClient
+from corral.kube.connection.transport import KubeConnectionError
 from corral.kube.errors import AlreadyExists, ApiError, Conflict, NotFound
 from corral.kube.resources import SECRETS
-from corral.kube.transport import KubeConnectionError
 from corral.kube.types import Obj
 from corral.runtime.webhooks.certificates import CertificateSet, CertificateSettings, advance
 from corral.runtime.webhooks.metrics import WebhookMetrics
@@ -111,7 +111,7 @@ class CertificateKeeper:
             await self._sleep(self._check_every)
             try:
                 await self.refresh()
-            except (ApiError, KubeConnectionError) as error:
+            except (ApiError, KubeConnectionError, OSError) as error:  # a full disk among them
                 logger.warning("the certificates of webhooks cannot be looked after: %s", error)
 
     async def refresh(self) -> CertificateSet:

@@ -21,6 +21,7 @@ from aiohttp import web
 
 from corral.kube.types import Obj
 from corral.runtime.logcontext import ReconcileContext, reconciling
+from corral.runtime.serving.connection_limits import LimitedRunner
 from corral.runtime.webhooks.conversion import convert
 from corral.runtime.webhooks.hooks import Hook, Hooks
 from corral.runtime.webhooks.metrics import WebhookMetrics
@@ -85,7 +86,7 @@ class WebhookServer:
             OSError: the address cannot be had.
         """
         settings = self._settings
-        runner = web.AppRunner(self.application(), access_log=None, shutdown_timeout=settings.grace)
+        runner = LimitedRunner(self.application(), shutdown_timeout=settings.grace)
         await runner.setup()
         site = web.TCPSite(runner, settings.host, settings.port, ssl_context=self._context)
         try:

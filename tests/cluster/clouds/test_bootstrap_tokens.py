@@ -5,9 +5,9 @@ from __future__ import annotations
 import time
 
 from corral.clouds.joiner import BootstrapToken, TokenStore
-from corral.controllers.spot.join import SecretTokens
+from corral.families.spot.machines.join import SecretTokens
 from corral.kube import KubeClient
-from corral.kube.kubeconfig import load_kubeconfig
+from corral.kube.connection.kubeconfig import load_kubeconfig
 from tests.backends import Backend
 from tests.cluster.objects import Objects
 

@@ -84,8 +84,7 @@ class Cloud:
         data = self.folder / "cloud/vms" / VM / "data"
         group = group_name(AgentConfig(name=VM, data_dir=data))
         groups = {*Path("/sys/fs/cgroup").glob(group), *Path("/sys/fs/cgroup").glob(f"*/{group}")}
-        memory = Layout(data).memory_root
-        return groups | ({memory} if memory.exists() else set())
+        return groups | {*Path("/dev/shm").glob(f"{Layout(data).prefix}*")}
 
     def close(self) -> None:
         asyncio.run(self.provider.delete(VmRef(VM, "local-a")))

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from corral.api.propeller import KINDS
+from corral.api.propeller.kinds import KINDS
 from corral.cluster.node.wasm import runtime_class
 from tests.backends import Backend, Node, add_node, own_backend, own_scope
 from tests.cluster.federated_clients.digits import split

@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlencode
 
-from corral.controllers.federated import learning, running
-from corral.controllers.federated.settings import FederatedSettings
+from corral.families.federated import learning, wiring
+from corral.families.federated.settings import FederatedSettings
 from corral.oci import Artifacts, Layer, Manifest, Reference, endpoints
 from corral.runtime import Manager
 from tests.cluster.federated_clients.digits import accuracy
@@ -41,7 +41,7 @@ class Operator(OperatorThread):
         rounds = learning.LearningSettings(registry=registry.base, registries=endpoints(pairs))
 
         def add(manager: Manager) -> None:
-            running.register(manager, tasks)
+            wiring.register(manager, tasks)
             learning.register(manager, rounds)
 
         super().__init__(kubeconfig, add)

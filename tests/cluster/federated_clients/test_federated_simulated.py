@@ -6,8 +6,8 @@ import asyncio
 from copy import deepcopy
 from pathlib import Path
 
-from corral.controllers.federated.simulation import Setting, Simulation
-from corral.federated.simulation import Pool
+from corral.families.federated.simulator import Setting, Simulation
+from corral.learning.simulation import Pool
 from tests.cluster.federated_clients.federation import Federation, Obj, seed_job
 from tests.cluster.federated_clients.modules import EXAMPLES
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from corral.api.propeller import KINDS
+from corral.api.propeller.kinds import KINDS
 from tests.backends import Backend, own_backend, own_scope
 from tests.cluster.federated_rounds.learning_operating import Learning, Operator
 from tests.cluster.federated_rounds.registry_box import RegistryBox

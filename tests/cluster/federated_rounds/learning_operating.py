@@ -10,7 +10,7 @@ import time
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from corral.controllers.federated.learning import LearningSettings, register
+from corral.families.federated.learning import LearningSettings, register
 from corral.oci import ClientSettings, Endpoint
 from tests.cluster.federated_rounds.registry_box import RegistryBox
 from tests.cluster.objects import Objects, eventually

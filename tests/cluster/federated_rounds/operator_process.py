@@ -14,7 +14,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
-from corral.controllers.federated.learning import register
+from corral.families.federated.learning import register
 from corral.kube import KubeClient
 from corral.runtime import Manager
 from tests.cluster.federated_rounds.learning_operating import settings

@@ -8,7 +8,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self, TypeVar
 
-from corral.controllers.federated.models import ARTIFACT, MODEL
+from corral.families.federated.models import ARTIFACT, MODEL
 from corral.oci import Artifacts, Layer, NotFound, Reference
 from tests.registries import RunningRegistry
 

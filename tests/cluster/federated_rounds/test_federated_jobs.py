@@ -164,7 +164,7 @@ def test_a_suspended_job_begins_no_round(learning: Learning) -> None:
 
 def test_the_budget_ends_a_job(learning: Learning) -> None:
     """Noise 4 at delta 1e-5: three rounds fit into epsilon 2.2, four do not."""
-    from corral.federated.privacy import Accountant
+    from corral.learning.privacy import Accountant
 
     costs = [Accountant().after(1.0, 4.0, rounds=n).epsilon(1e-5) for n in (3, 4)]
     budget = sum(costs) / 2

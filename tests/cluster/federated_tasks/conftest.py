@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from corral.api.propeller import KINDS
+from corral.api.propeller.kinds import KINDS
 from corral.cluster.node.isolation import Capabilities
 from corral.cluster.node.wasm import runtime_class
 from tests.backends import Backend, Node, add_node, own_backend, own_scope

@@ -8,8 +8,8 @@ from typing import Any
 
 import wasmtime
 
-from corral.controllers.federated.running import register
-from corral.controllers.federated.settings import FederatedSettings
+from corral.families.federated.settings import FederatedSettings
+from corral.families.federated.wiring import register
 from tests.cluster.objects import Objects, eventually
 from tests.cluster.operators import OperatorThread
 

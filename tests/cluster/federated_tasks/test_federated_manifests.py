@@ -11,8 +11,8 @@ import pytest
 import wasmtime
 import yaml
 
-from corral.controllers.federated import learning, running
-from corral.controllers.federated.settings import FederatedSettings
+from corral.families.federated import learning, wiring
+from corral.families.federated.settings import FederatedSettings
 from corral.oci import Artifacts, Layer, Reference, endpoints
 from corral.runtime import Manager
 from tests.backends import Node
@@ -85,7 +85,7 @@ def operator(
     rounds = learning.LearningSettings(registry=registry.base, registries=endpoints(pairs))
 
     def add(manager: Manager) -> None:
-        running.register(manager, tasks)
+        wiring.register(manager, tasks)
         learning.register(manager, rounds)
 
     operator = OperatorThread(kubeconfig, add).start()

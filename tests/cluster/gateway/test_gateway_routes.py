@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from corral.jobs.log_frames import MEDIA_TYPE, FrameReader
+from corral.client.logs.frames import MEDIA_TYPE, FrameReader
 from tests.cluster.gateway.gateways import Somebody
 from tests.cluster.jobs_api.manifests_of_jobs import mpi, training
 from tests.cluster.objects import eventually

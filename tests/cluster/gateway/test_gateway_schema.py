@@ -19,12 +19,12 @@ from hypothesis import HealthCheck, Phase, given, settings
 from schemathesis import GenerationMode
 from schemathesis import checks as known
 
+from corral.client.kinds import KINDS
 from corral.gateway.limits import LimitSettings
 from corral.gateway.process import ProcessSettings, run_gateway
 from corral.gateway.rest.openapi import document
-from corral.jobs.kinds import KINDS
 from corral.kube import load_config
-from corral.runtime.listening import Listen, bind
+from corral.runtime.serving.listening import Listen, bind
 from tests.backends import Backend
 from tests.cluster.apps.loops import LoopThread
 from tests.cluster.jobs_api.manifests_of_jobs import mpi, training

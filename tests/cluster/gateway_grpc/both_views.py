@@ -19,7 +19,7 @@ from google.protobuf.message import Message
 from corral.gateway.grpc.messages import read_message
 from corral.gateway.process import ProcessSettings, run_gateway
 from corral.kube import load_config
-from corral.runtime.listening import Listen, bind
+from corral.runtime.serving.listening import Listen, bind
 from corral.v1 import errors_pb2
 from corral.v1.jobs_pb2_grpc import JobServiceStub
 from corral.v1.mpi_job_pb2_grpc import MPIJobServiceStub

@@ -19,7 +19,7 @@ from corral.v1.federated_job_pb2_grpc import FederatedJobServiceStub
 from tests.backends import Backend
 from tests.cluster.gateway_grpc.both_views import Views
 from tests.cluster.objects import Objects
-from tests.unit.jobs.learning_objects import (
+from tests.unit.client.learning_objects import (
     API,
     federated_job,
     job_status,

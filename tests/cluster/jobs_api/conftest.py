@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator, Iterator
 import pytest
 
 from corral.api import all_crds
-from corral.jobs import Jobs
+from corral.client import Jobs
 from corral.kube import KubeClient
 from tests.backends import Backend, Node, add_node, own_backend, own_scope
 from tests.cluster.mpijob.mpi_operating import Operator as MpiOperator

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from typing import Any
 
-from corral.jobs import Jobs
+from corral.client import Jobs
 
 Obj = dict[str, Any]
 

@@ -7,8 +7,8 @@ from contextlib import aclosing
 
 import pytest
 
-from corral.jobs import Jobs, errors
-from corral.jobs.events import event_time
+from corral.client import Jobs, errors
+from corral.client.events import event_time
 from corral.kube.resources import RESOURCEQUOTAS
 from tests.cluster.jobs_api.manifests_of_jobs import Obj, all_told, mpi, training
 from tests.cluster.trainingjob.operating import Operator

@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 
-from corral.jobs import Jobs, errors
+from corral.client import Jobs, errors
 from tests.cluster.jobs_api.manifests_of_jobs import all_told, mpi
 from tests.cluster.mpijob.mpi_operating import Operator
 

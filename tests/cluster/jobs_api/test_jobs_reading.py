@@ -8,8 +8,8 @@ from dataclasses import replace
 
 import pytest
 
-from corral.jobs import Jobs, ListQuery, errors
-from corral.jobs.kinds import kind_of
+from corral.client import Jobs, ListQuery, errors
+from corral.client.kinds import kind_of
 from corral.kube.resources import CUSTOMRESOURCEDEFINITIONS
 from tests.cluster.jobs_api.manifests_of_jobs import mpi, said, training
 from tests.cluster.objects import Objects

@@ -7,11 +7,11 @@ from collections.abc import AsyncIterator
 
 import pytest
 
+from corral.client import errors
 from corral.gateway.auth import Caller
 from corral.gateway.clients import ClusterAccess
 from corral.gateway.etags import etag_of, read_etags
 from corral.gateway.service import Gateway
-from corral.jobs import errors
 from corral.kube import KubeClient
 from corral.kube.resources import NAMESPACES, ROLEBINDINGS, ROLES, SERVICEACCOUNTS
 from tests.cluster.jobs_api.manifests_of_jobs import mpi

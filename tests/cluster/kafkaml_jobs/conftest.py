@@ -7,9 +7,10 @@ from collections.abc import Iterator
 
 import pytest
 
-from corral.api.kafkaml import KINDS
-from corral.controllers.kafkaml import running
-from corral.controllers.kafkaml.settings import KafkaMLSettings
+from corral.api.kafkaml.kinds import KINDS
+from corral.egress import EgressPolicy
+from corral.families.kafkaml import wiring
+from corral.families.kafkaml.settings import KafkaMLSettings
 from corral.inpod.kafkaml.kafka import Access
 from corral.runtime import Manager
 from tests.backends import Backend, Node, add_node, own_backend, own_scope
@@ -69,10 +70,11 @@ def operator(
         registry_map=models_registry.pairs(),
         poll=1.0,
         topics_patience=4.0,
+        egress=EgressPolicy.of(["127.0.0.1"]),
     )
 
     def add(manager: Manager) -> None:
-        running.register(manager, settings)
+        wiring.register(manager, settings)
 
     thread = OperatorThread(str(backend.kubeconfig), add).start()
     yield thread

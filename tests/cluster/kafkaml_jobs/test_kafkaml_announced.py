@@ -8,8 +8,8 @@ from urllib.parse import quote
 
 import pytest
 
-from corral.controllers.kafkaml.announcements import ANNOUNCED_LABEL
-from corral.controllers.kafkaml.listening import POSITIONS
+from corral.families.kafkaml.announcements import ANNOUNCED_LABEL
+from corral.families.kafkaml.listening import POSITIONS
 from corral.inpod.kafkaml.kafka import Sender, Topic, ensure
 from corral.inpod.kafkaml.messages import DataControl
 from corral.inpod.kafkaml.ranges import Range

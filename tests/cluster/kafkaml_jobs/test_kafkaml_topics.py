@@ -26,15 +26,14 @@ def test_topics_that_are_not_retained_go_with_their_deployment(
     where = workflow.inject(f"data-{unique}", x[:60], y[:60])
     workflow.datasource("shard", where)
     for name, retain in (("kept", True), ("gone", False)):
-        workflow.deployment(
-            name, model="digits", rounds=1, federatedStringId=f"{name}-{unique}",
-            topics={"retain": retain},
-        )  # fmt: skip
-    for name in ("kept", "gone"):
-        workflow.until(KIND, name, "Completed")
+        workflow.deployment(name, model="digits", rounds=1, topics={"retain": retain})
+    ids = {
+        name: workflow.until(KIND, name, "Completed")["federatedStringId"]
+        for name in ("kept", "gone")
+    }
     before = set(listed(workflow.access))
-    going = {topic for topic in before if topic.startswith(f"FED-gone-{unique}-")}
-    kept = {topic.replace("gone", "kept") for topic in going}
+    going = {topic for topic in before if topic.startswith(f"FED-{ids['gone']}-")}
+    kept = {topic.replace(ids["gone"], ids["kept"]) for topic in going}
     assert len(going) == 6, "model, control, state, and those of one client"
     assert kept <= before
 

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from corral.api.kafkaml import KINDS
+from corral.api.kafkaml.kinds import KINDS
 from tests.backends import Backend, own_backend, own_scope
 from tests.cluster.broker.broker_servers import ApacheKafka, OwnBroker, Server
 from tests.cluster.gateway.gateways import GatewayProcess, Somebody

@@ -98,9 +98,9 @@ def test_weights_are_summarised(kafka: Server, unique: str) -> None:
 def test_what_goes_wrong_is_one_line(kafka: Server, kubeconfig: str, namespace: str) -> None:
     where = ("--bootstrap", kafka.address, "--kubeconfig", kubeconfig, "-n", namespace)
     assert "no topic nowhere" in fl("tail", "nowhere", "--bootstrap", kafka.address, code=3)
-    assert "no JSON" in fl("inject", "--restriction", "{", *where, code=2)
-    assert "neither mnist" in fl("inject", "nothing.csv", *where, code=2)
-    assert "no split" in fl("inject", "--split", "x", *where, code=2)
+    assert "not valid JSON" in fl("inject", "--restriction", "{", *where, code=2)
+    assert "not mnist" in fl("inject", "nothing.csv", *where, code=2)
+    assert "not a valid split" in fl("inject", "--split", "x", *where, code=2)
     before = rows("topics", "--bootstrap", kafka.address)
     assert "nobody" in fl("inject", "--topic", "never", "--deployment", "nobody", *where, code=3)
     # nothing was sent

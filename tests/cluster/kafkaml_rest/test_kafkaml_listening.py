@@ -9,9 +9,9 @@ from urllib.parse import quote
 
 import pytest
 
-from corral.controllers.kafkaml import listening
-from corral.controllers.kafkaml.announcements import ANNOUNCED_LABEL
-from corral.controllers.kafkaml.settings import KafkaMLSettings
+from corral.families.kafkaml import listening
+from corral.families.kafkaml.announcements import ANNOUNCED_LABEL
+from corral.families.kafkaml.settings import KafkaMLSettings
 from corral.inpod.kafkaml.kafka import Access, Sender, Topic, ensure
 from corral.inpod.kafkaml.messages import DataControl
 from corral.runtime import Manager

@@ -10,7 +10,7 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from corral.jobs import Jobs, LogQuery, kind_of
+from corral.client import Jobs, LogQuery, kind_of
 from corral.kube import KubeClient, load_config
 from corral.sdk.gateway import GatewayAccess
 from tests.backends import Backend

@@ -11,11 +11,11 @@ from typing import Any
 import pytest
 import yaml
 
-from corral.controllers.mpijob import launching
-from corral.controllers.mpijob.objects import Children, children
-from corral.controllers.mpijob.settings import ObjectSettings
-from corral.controllers.mpijob.ssh import generate_keys
-from corral.controllers.mpijob.view import JobView
+from corral.families.mpijob.objects import launching
+from corral.families.mpijob.objects.builders import Children, children
+from corral.families.mpijob.objects.ssh import generate_keys
+from corral.families.mpijob.settings import ObjectSettings
+from corral.families.mpijob.view import JobView
 from tests.backends import Node
 from tests.cluster.objects import Objects
 from tests.cluster.pods.pods import Pods, terminated
@@ -192,7 +192,8 @@ class Jobs:
         }
         first = [found.service, found.config_map, found.secret]
         # The launcher before the workers: it has to wait for them.
-        made = [*launching.access_objects(view), *first, launcher, *found.workers]
+        names = [worker["metadata"]["name"] for worker in found.workers]
+        made = [*launching.access_objects(view, names), *first, launcher, *found.workers]
         node = {"kubernetes.io/hostname": self.pods.node.name}
         for obj in made:
             if obj["kind"] == "Pod":

@@ -16,12 +16,12 @@ from typing import Any
 
 import pytest
 
-from corral.controllers.mpijob import names
-from corral.controllers.mpijob.hostfile import host, hostfile
-from corral.controllers.mpijob.launcher import launcher_env
-from corral.controllers.mpijob.settings import ObjectSettings
-from corral.controllers.mpijob.ssh import generate_keys, ssh_secret
-from corral.controllers.mpijob.view import JobView
+from corral.families.mpijob import names
+from corral.families.mpijob.objects.hostfile import host, hostfile
+from corral.families.mpijob.objects.launcher import launcher_env
+from corral.families.mpijob.objects.ssh import generate_keys, ssh_secret
+from corral.families.mpijob.settings import ObjectSettings
+from corral.families.mpijob.view import JobView
 from tests.cluster.mpi_runs.mpi_stage import CACHE, PATIENCE, Mpi
 from tests.cluster.objects import eventually
 

@@ -9,8 +9,8 @@ import json
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from corral.api.mpi import KINDS
-from corral.controllers.mpijob import MPISettings, ObjectSettings, register
+from corral.api.mpi.kinds import KINDS
+from corral.families.mpijob import MPISettings, ObjectSettings, register
 from tests.cluster.objects import Objects, eventually
 from tests.cluster.operators import OperatorThread, install
 

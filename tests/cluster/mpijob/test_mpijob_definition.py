@@ -11,11 +11,11 @@ from typing import Any
 import pytest
 import yaml
 
-from corral.api.mpi import MPIJOBS, MPIJob
-from corral.controllers.mpijob.objects import children
-from corral.controllers.mpijob.settings import ObjectSettings
-from corral.controllers.mpijob.ssh import generate_keys
-from corral.controllers.mpijob.webhooks import ClientContexts, register_hooks
+from corral.api.mpi.kinds import MPIJOBS, MPIJob
+from corral.families.mpijob.objects.builders import children
+from corral.families.mpijob.objects.ssh import generate_keys
+from corral.families.mpijob.settings import ObjectSettings
+from corral.families.mpijob.webhooks import ClientContexts, register_hooks
 from corral.kube import KubeClient
 from corral.kube.errors import Invalid
 from corral.kube.resources import (

@@ -24,6 +24,8 @@ INSTALLED = (
     "Role",
     "RoleBinding",
     "Service",
+    "ValidatingAdmissionPolicy",
+    "ValidatingAdmissionPolicyBinding",
 )
 """Kinds of an installation that an operator outside of the cluster needs as well."""
 

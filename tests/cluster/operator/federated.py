@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from typing import Any
 
-from corral.api.propeller import (
+from corral.api.propeller.kinds import (
     FEDERATEDJOBS,
     GROUP,
     MODELCHECKPOINTS,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from typing import Any
 
-from corral.api.kafkaml import (
+from corral.api.kafkaml.kinds import (
     DATASOURCES,
     FEDERATEDDEPLOYMENTS,
     GROUP,

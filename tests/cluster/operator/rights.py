@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any, NamedTuple
 
-from corral.kube.config import ClusterConfig
-from corral.kube.transport import Query
+from corral.kube.connection.config import ClusterConfig
+from corral.kube.connection.transport import Query
 from corral.operator.rbac import Rule
 from corral.runtime import MeteredClient
 

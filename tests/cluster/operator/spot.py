@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from corral.api.spot import (
+from corral.api.spot.kinds import (
     GROUP,
     MIGRATION_GROUP,
     SPOTINSTANCEJOBS,

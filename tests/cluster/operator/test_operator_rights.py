@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from corral.api.mpi import MPIJOBS
-from corral.api.training import CHECKPOINTS, TRAININGJOBS
+from corral.api.mpi.kinds import MPIJOBS
+from corral.api.training.kinds import CHECKPOINTS, TRAININGJOBS
 from corral.kube import KubeClient, load_kubeconfig
 from corral.kube.errors import ApiError, NotFound
 from corral.kube.resources import (

@@ -4,7 +4,11 @@ from __future__ import annotations
 
 import base64
 import json
+import os
 
+import pytest
+
+from tests.backends import Node
 from tests.cluster.objects import eventually
 from tests.cluster.pods.pods import Obj, Pods, container, python, shell
 
@@ -99,7 +103,8 @@ def test_empty_dir_is_shared_and_goes(pods: Pods) -> None:
     uid = pods.get("shared")["metadata"]["uid"]
     pods.delete("shared")
     pods.gone("shared")
-    eventually(lambda: not list(pods.node.folder.glob(f"data/**/{uid}")))
+    data = pods.node.folder / "data"  # where folders go while we look
+    eventually(lambda: not any(uid in folders for _, folders, _ in os.walk(data)))
 
 
 def test_config_map_volume_follows_changes(pods: Pods) -> None:
@@ -236,3 +241,64 @@ def test_working_dir_and_args(pods: Pods) -> None:
 def test_python_image_without_command(pods: Pods) -> None:
     body = {"name": "main", "image": "python:3.12", "args": ["python", "-c", "print(6 * 7)"]}
     assert pods.output("entry", body) == "42\n"
+
+
+def test_volumes_in_volumes(pods: Pods, node: Node) -> None:
+    """What is written beside a mount goes to the volume around it, as does a working directory."""
+    if node.name.startswith("plain"):
+        pytest.skip("plain processes mount nothing")
+    pods.objects.create("configmaps", config_map("settings", key="value"))
+    mounts = [
+        {"name": "v", "mountPath": "/data"},
+        {"name": "settings", "mountPath": "/data/settings/deep"},
+        {"name": "settings", "mountPath": "/data/file", "subPath": "key"},
+        {"name": "other", "mountPath": "/data/other"},
+    ]
+    script = (
+        "cat /data/settings/deep/key /data/file; echo; pwd; echo two > two; echo one > /data/one;"
+        " mkdir /data/folder && echo three > /data/folder/three; echo no > /data/other/no"
+    )
+    writer = {**shell(script, volumeMounts=mounts, workingDir="/data/work"), "name": "w"}
+    reader = {**mounted("cd $V; cat one work/two folder/three; ls other", "/all"), "name": "reader"}
+    pods.run(
+        "nested",
+        reader,
+        initContainers=[writer],
+        volumes=[
+            {"name": "v", "emptyDir": {}},
+            {"name": "other", "emptyDir": {}},
+            {"name": "settings", "configMap": {"name": "settings"}},
+        ],
+        securityContext={"runAsUser": 1234, "runAsGroup": 1234},
+    )
+    pods.phase("nested", "Succeeded")
+    assert pods.log("nested", "w") == "valuevalue\n/data/work\n"
+    assert pods.log("nested", "reader") == "one\ntwo\nthree\n"
+
+
+def test_what_a_node_cannot_do_is_said(pods: Pods, node: Node) -> None:
+    handler = {"apiVersion": "node.k8s.io/v1", "kind": "RuntimeClass", "handler": "other"}
+    body = {**handler, "metadata": {"name": "other"}}
+    reply = pods.objects.backend.request("POST", "/apis/node.k8s.io/v1/runtimeclasses", body)
+    assert reply.code in (201, 409), reply.body
+    pods.run(
+        "asking",
+        shell("true"),
+        runtimeClassName="other",
+        hostUsers=False,
+        securityContext={"supplementalGroups": [1234]},
+    )
+    pods.phase("asking", "Succeeded")
+    mode = node.name
+    wanted = {
+        "runtimeClassName other": True,
+        "hostUsers: false": mode == "plain",
+        "supplementalGroups": mode != "root",
+    }
+
+    def said() -> bool:
+        words = [text for reason, text in pods.events("asking") if reason == "NotHonored"]
+        found = {name: any(f"without {name}" in text for text in words) for name in wanted}
+        return found == wanted
+
+    eventually(said)

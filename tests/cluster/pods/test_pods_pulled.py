@@ -173,7 +173,7 @@ def test_never_pulled(modules: Pods, registry: RunningRegistry) -> None:
 def test_a_pod_that_waits_for_a_silent_registry_can_be_deleted(
     modules: Pods, tmp_path: Path
 ) -> None:
-    from corral.runtime.listening import Listen, bind
+    from corral.runtime.serving.listening import Listen, bind
 
     with bind(Listen()) as silent:
         run(modules, "stuck", f"127.0.0.1:{silent.getsockname()[1]}/a/b:v1")

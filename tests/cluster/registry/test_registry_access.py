@@ -13,6 +13,7 @@ import pytest
 from corral.cluster.registry.access import ClusterAccess
 from corral.kube import KubeClient
 from corral.oci import OWN, Artifacts, Denied, Layer, Reference
+from corral.oci.own import AUDIENCE
 from tests.backends import Backend
 from tests.cluster.binaries import built
 from tests.cluster.objects import Objects, eventually
@@ -40,11 +41,12 @@ def registry(backend: Backend, tmp_path: Path) -> Iterator[RunningRegistry]:
         yield one
 
 
-def token_of(objects: Objects, account: str) -> str:
+def token_of(objects: Objects, account: str, *, audience: str = "") -> str:
     made = {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": account}}
     objects.create("serviceaccounts", made)
     path = objects.path("v1", "serviceaccounts", account)
-    review = {"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", "spec": {}}
+    spec = {"audiences": [audience]} if audience else {}
+    review = {"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", "spec": spec}
     reply = objects.backend.request("POST", f"{path}/token", review)
     assert reply.code == 201, reply.body
     token: str = reply.json()["status"]["token"]
@@ -67,8 +69,11 @@ async def test_each_namespace_has_its_own_repositories(
 ) -> None:
     mine, other = f"{objects.namespace}/job/models", "kube-public/job/models"
     account = token_of(objects, "trainer")
-    await push(registry, mine, account)
+    await push(registry, mine, backend.token)
     await pull(registry, mine, account)
+    await push(registry, mine, token_of(objects, "courier", audience=AUDIENCE))
+    with pytest.raises(Denied, match="may not create"):
+        await push(registry, mine, account)
     await push(registry, other, backend.token)
     for work in (push, pull):
         with pytest.raises(Denied, match="may not"):
@@ -136,14 +141,17 @@ async def test_callers_on_the_machine_may_read_where_that_is_wanted(
 
 
 async def test_crane_logs_in_with_a_token(
-    registry: RunningRegistry, objects: Objects, tmp_path_factory: pytest.TempPathFactory
+    registry: RunningRegistry,
+    objects: Objects,
+    backend: Backend,
+    tmp_path_factory: pytest.TempPathFactory,
 ) -> None:
     crane = built("crane")
     if not crane:
         pytest.skip("no crane: `make test-real` builds it")
     account = token_of(objects, "person")
     repository = f"{objects.namespace}/job/models"
-    await push(registry, repository, account)
+    await push(registry, repository, backend.token)
     env = {**os.environ, "DOCKER_CONFIG": str(tmp_path_factory.mktemp("home"))}
 
     async def run(*words: str) -> tuple[int, str]:

@@ -111,9 +111,10 @@ def test_an_image_of_its_making_is_a_module_for_a_node(
     image = f"{ours.host}/team/module:v1"
     client("append", "-f", archive(tmp_path, client__wasm=WASM), "-t", image)
     client("mutate", image, "--entrypoint", "/client.wasm", "--cmd", "go", "-t", image)
-    puller = Puller(tmp_path / "node", {}, token=None, mapped=lambda name: False)
+    allowed = [f"http://{ours.host}"]
+    puller = Puller(tmp_path / "node", {}, token=None, mapped=lambda name: False, allowed=allowed)
     pod = {
-        "metadata": {"uid": "u"},
+        "metadata": {"namespace": "team", "uid": "u"},
         "spec": {"runtimeClassName": "wasm", "containers": [{"name": "m", "image": image}]},
     }
 

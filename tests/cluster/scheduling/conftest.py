@@ -9,7 +9,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from corral.cluster.workloads.scheduler import crds
+from corral.cluster.scheduler import crds
 from tests.backends import Backend
 from tests.cluster.objects import Objects, eventually
 from tests.cluster.scheduling.arena import OURS, Arena, scheduler

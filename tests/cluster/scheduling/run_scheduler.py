@@ -7,7 +7,7 @@ import logging
 import signal
 import sys
 
-from corral.cluster.workloads.scheduler import register
+from corral.cluster.scheduler import register
 from corral.kube import KubeClient
 from corral.runtime import Manager
 

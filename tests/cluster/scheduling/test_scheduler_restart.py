@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from corral.cluster.workloads.scheduler import crds
+from corral.cluster.scheduler import crds
 from tests.backends import Backend
 from tests.cluster.objects import eventually
 from tests.cluster.scheduling.arena import COSCHEDULING, VOLCANO, Arena, scheduler, start

@@ -17,7 +17,7 @@ from corral.gateway.service import Gateway
 from corral.gateway.shared import Shared
 from corral.gateway.tls import ServerTls, own_certificate
 from corral.kube import load_config
-from corral.runtime.listening import Listen, bind
+from corral.runtime.serving.listening import Listen, bind
 from corral.sdk.access import Access
 from corral.sdk.clients import AsyncMPIJobClient, AsyncTrainingClient
 from corral.sdk.connect import Connection, connect

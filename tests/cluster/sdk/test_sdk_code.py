@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from corral.jobs import errors
-from corral.jobs.code import CODE_OF
+from corral.client import errors
+from corral.client.code import CODE_OF
 from corral.sdk.access import Access
 from corral.sdk.clients import AsyncTrainingClient
-from corral.sdk.shipping import INLINE
+from corral.sdk.programs.shipping import INLINE
 from tests.cluster.objects import Objects, eventually
 
 pytestmark = pytest.mark.timeout(150)

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from corral.jobs import errors
+from corral.client import errors
 from corral.sdk.clients import AsyncMPIJobClient, AsyncTrainingClient
 from corral.sdk.errors import JobFailed
 from corral.sdk.mpijobs import MPIJob

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from corral.jobs import errors
+from corral.client import errors
 from corral.sdk.clients import AsyncTrainingClient
 from corral.sdk.connect import Connection, connect
 from tests.backends import Backend

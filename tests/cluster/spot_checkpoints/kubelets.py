@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import base64
 import io
+import json
 import ssl
 import tarfile
 from collections.abc import AsyncIterator
@@ -25,26 +27,44 @@ class FakeKubelet:
 
     folder: Path
     """Where it leaves its files."""
-    token: str
+    account: str
+    """``NAMESPACE/NAME`` of the ServiceAccount that may ask."""
     status: int = 200
     body: str = ""
+    headers: dict[str, str] = field(default_factory=dict)
+    reason: str | None = None
+    """The words of its status line; None: the usual ones."""
     hangs: bool = False
     asked: list[str] = field(default_factory=list)
+    shown: list[str] = field(default_factory=list)
+    """What it was shown as who asks: the header of each request."""
     url: str = ""
     ca_file: str = ""
 
     async def answer(self, request: web.Request) -> web.Response:
         self.asked.append(request.path_qs)
-        if request.headers.get("Authorization") != f"Bearer {self.token}":
+        self.shown.append(request.headers.get("Authorization", ""))
+        if self.status != 200 or self.body:  # whoever asks
+            return web.Response(
+                status=self.status, text=self.body, reason=self.reason, headers=self.headers
+            )
+        if _subject(self.shown[-1]) != f"system:serviceaccount:{self.account.replace('/', ':')}":
             return web.Response(status=401, text="Unauthorized")
         if self.hangs:
             await asyncio.sleep(3600)
-        if self.status != 200 or self.body:
-            return web.Response(status=self.status, text=self.body)
         _, namespace, pod, container = request.path.strip("/").split("/")
         name = f"checkpoint-{pod}_{namespace}-{container}-{len(self.asked)}.tar"
         await asyncio.to_thread(_write, self.folder / name)
         return web.json_response({"items": [str(self.folder / name)]})
+
+
+def _subject(header: str) -> str:
+    """Whose a ServiceAccount's token says that it is; empty for anything else."""
+    try:
+        claims = header.removeprefix("Bearer ").split(".")[1]
+        return str(json.loads(base64.urlsafe_b64decode(claims + "=="))["sub"])
+    except (IndexError, ValueError):
+        return ""
 
 
 def _write(path: Path) -> None:
@@ -69,9 +89,9 @@ def _certified(folder: Path, kubelet: FakeKubelet) -> ssl.SSLContext:
 
 
 @asynccontextmanager
-async def fake_kubelet(folder: Path, token: str) -> AsyncIterator[FakeKubelet]:
+async def fake_kubelet(folder: Path, account: str) -> AsyncIterator[FakeKubelet]:
     """Serve one, with a certificate of an authority of its own."""
-    kubelet = FakeKubelet(folder / "checkpoints", token)
+    kubelet = FakeKubelet(folder / "checkpoints", account)
     context = await asyncio.to_thread(_certified, folder, kubelet)
     app = web.Application()
     app.router.add_post("/checkpoint/{namespace}/{pod}/{container}", kubelet.answer)

@@ -14,18 +14,19 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from corral.api.spot import (
+from corral.api.spot.kinds import (
     CHECKPOINTBACKUPS,
     JOB_LABEL,
     REPLICA_LABEL,
     SPOTINSTANCEJOBS,
 )
-from corral.controllers.spot.backups_running import register
-from corral.controllers.spot.engines_kubelet import KubeletSettings, kubelet_url
-from corral.controllers.spot.names import copy_name
-from corral.controllers.spot.storage import StorageSettings, storage_for
-from corral.controllers.trainingjob.checkpoint_places import StoreRules
-from corral.controllers.trainingjob.checkpoint_stores import Stores
+from corral.egress import EgressPolicy
+from corral.families.spot.backups.kubelet_engine import KubeletSettings, kubelet_url
+from corral.families.spot.backups.wiring import register
+from corral.families.spot.jobs.storage import StorageSettings, storage_for
+from corral.families.spot.names import copy_name
+from corral.families.trainingjob.checkpoints.places import StoreRules
+from corral.families.trainingjob.checkpoints.stores import Stores
 from corral.kube.client import KubeClient
 from corral.kube.errors import BadRequest, NotFound
 from corral.kube.resources import EVENTS, JOBS, PODS
@@ -228,15 +229,18 @@ async def staged(
     *,
     url_of: Callable[[Obj], str] = kubelet_url,
     kubelet_ca: str | None = None,
+    kubelet_account: str = "",
 ) -> AsyncIterator[SpotStage]:
     """The controllers of backups and the report endpoint, running."""
     manager = Manager(client)
-    stores = Stores(client, rules=StoreRules(), environment={})
+    stores = Stores(client, rules=StoreRules(egress=EgressPolicy.of(["127.0.0.1"])), environment={})
     register(
         manager,
         registry_map=registry.pairs(),
         token=lambda: "operator",
-        kubelets=KubeletSettings(ca_file=kubelet_ca, registries={OWN: registry.url}),
+        kubelets=KubeletSettings(
+            ca_file=kubelet_ca, account=kubelet_account, registries={OWN: registry.url}
+        ),
         url_of=url_of,
     )
     settings = ReportSettings(uploads=UploadSettings(part_size=PART), requests_per_second=1000.0)

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from corral.api.spot import CHECKPOINTBACKUPS
+from corral.api.spot.kinds import CHECKPOINTBACKUPS
 from corral.kube.resources import PODS
 from corral.kube.types import Obj
 from corral.oci import Artifacts, Manifest, NotFound, Reference
@@ -184,7 +184,7 @@ async def test_the_pod_goes_if_asked(stage: SpotStage) -> None:
 
 
 async def test_backups_by_interval_on_request_and_no_more_than_are_kept(stage: SpotStage) -> None:
-    from corral.api.spot import SPOTINSTANCEJOBS
+    from corral.api.spot.kinds import SPOTINSTANCEJOBS
 
     job = await stage.job(
         engine="Directory", directory="/state", command=COMMAND, checkpointInterval="1s", keep=2

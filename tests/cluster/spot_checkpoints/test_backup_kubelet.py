@@ -11,13 +11,15 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from corral.controllers.spot.engines_kubelet import kubelet_url
-from corral.controllers.spot.storage import StorageSettings, storage_for
+from corral.families.spot.backups.kubelet_engine import kubelet_url
+from corral.families.spot.jobs.storage import StorageSettings, storage_for
 from corral.kube.client import KubeClient
-from corral.kube.resources import NODES, PODS
+from corral.kube.resources import CLUSTERROLEBINDINGS, CLUSTERROLES, NODES, PODS
 from corral.kube.types import Obj
 from corral.oci import Artifacts, Reference
-from tests.backends import Backend, Node
+from corral.operator import rbac
+from corral.operator.install import apply_objects
+from tests.backends import Node
 from tests.cluster.spot_checkpoints.kubelets import FakeKubelet, fake_kubelet
 from tests.cluster.spot_checkpoints.spot_stage import SpotStage, staged
 from tests.registries import RunningRegistry
@@ -26,8 +28,17 @@ pytestmark = pytest.mark.usefixtures("node")
 
 
 @pytest.fixture
-async def kubelet(tmp_path: Path, backend: Backend) -> AsyncIterator[FakeKubelet]:
-    async with fake_kubelet(tmp_path, backend.token) as found:
+async def account(client: KubeClient, namespace: str) -> AsyncIterator[str]:
+    """Whose tokens kubelets are shown: as an installation makes it, in the case's namespace."""
+    await apply_objects(client, rbac.kubelet_access(namespace))
+    yield f"{namespace}/{rbac.KUBELETS}"
+    await client.delete(CLUSTERROLEBINDINGS, rbac.KUBELETS)
+    await client.delete(CLUSTERROLES, rbac.KUBELETS)
+
+
+@pytest.fixture
+async def kubelet(tmp_path: Path, account: str) -> AsyncIterator[FakeKubelet]:
+    async with fake_kubelet(tmp_path, account) as found:
         yield found
 
 
@@ -42,6 +53,7 @@ async def stage(
         registry,
         url_of=lambda node: kubelet.url,
         kubelet_ca=kubelet.ca_file,
+        kubelet_account=kubelet.account,
     ) as stage:
         yield stage
 
@@ -133,6 +145,7 @@ async def test_what_the_kubelet_refuses(
     await stage.backup("now", podName="one", imageRepo=stage.repository)
     found = await stage.ended("now")
     assert found["phase"] == "Failed" and said in found["message"], found
+    assert body not in found["message"]
 
 
 async def test_a_kubelet_that_hangs_holds_up_nothing(
@@ -154,7 +167,8 @@ async def test_a_kubelet_that_is_not_known_is_told_nothing(
     def url_of(node: Obj) -> str:
         return kubelet.url
 
-    async with staged(client, namespace, registry, url_of=url_of) as stage:
+    account = kubelet.account
+    async with staged(client, namespace, registry, url_of=url_of, kubelet_account=account) as stage:
         await stage.pod("one", ["sleep", "600"])
         await stage.backup("now", podName="one")
         status = await stage.ended("now")
@@ -163,7 +177,12 @@ async def test_a_kubelet_that_is_not_known_is_told_nothing(
 
 
 async def test_process_nodes_say_that_they_cannot(
-    client: KubeClient, namespace: str, registry: RunningRegistry, node: Node, tmp_path: Path
+    client: KubeClient,
+    namespace: str,
+    registry: RunningRegistry,
+    node: Node,
+    account: str,
+    tmp_path: Path,
 ) -> None:
     found = await client.get(NODES, node.name)
     where = urlsplit(kubelet_url(found))
@@ -172,9 +191,11 @@ async def test_process_nodes_say_that_they_cannot(
     )
     known = tmp_path / "node.crt"
     await asyncio.to_thread(known.write_text, shown)
-    async with staged(client, namespace, registry, kubelet_ca=str(known)) as stage:
+    async with staged(
+        client, namespace, registry, kubelet_ca=str(known), kubelet_account=account
+    ) as stage:
         await stage.pod("one", ["sleep", "600"])
         await stage.backup("now", podName="one")
         status = await stage.ended("now")
     assert status["phase"] == "Failed"
-    assert "processes of this node cannot be checkpointed" in status["message"], status
+    assert "processes of process nodes cannot be checkpointed" in status["message"], status

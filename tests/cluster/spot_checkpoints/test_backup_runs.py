@@ -8,10 +8,10 @@ from contextlib import asynccontextmanager
 
 import pytest
 
-from corral.api.spot import CHECKPOINTBACKUPS
-from corral.controllers.spot.backup_images import Images
-from corral.controllers.spot.backups import BackupController
-from corral.controllers.spot.engines import Outcome, Run, Tell
+from corral.api.spot.kinds import CHECKPOINTBACKUPS
+from corral.families.spot.backups.controller import BackupController
+from corral.families.spot.backups.engines import Outcome, Run, Tell
+from corral.families.spot.backups.images import Images
 from corral.kube.client import KubeClient
 from corral.kube.resources import PODS
 from corral.kube.types import Obj

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from corral.controllers.spot import reported
+from corral.families.spot.jobs import reported
 from corral.kube.resources import PODS
 from corral.kube.types import Obj
 from tests.cluster.spot_checkpoints.spot_stage import SpotStage

@@ -11,15 +11,15 @@ from typing import Any
 import aiohttp
 import pytest
 
-from corral.api.spot import JOB_LABEL, PREEMPTION_TAINT, SPOTINSTANCEJOBS
+from corral.api.spot.kinds import JOB_LABEL, PREEMPTION_TAINT, SPOTINSTANCEJOBS
 from corral.checkpoints.location import open_store
 from corral.checkpoints.manifest import FileEntry, Manifest
 from corral.checkpoints.paths import QUARANTINED
 from corral.clouds import Notice, NoticeKind
 from corral.cluster.node.notices import condition_of
-from corral.controllers.spot import reported
-from corral.controllers.spot.names import copy_name
-from corral.controllers.trainingjob.settings import REPORT_AUDIENCE
+from corral.families.spot.jobs import reported
+from corral.families.spot.names import copy_name
+from corral.families.trainingjob.settings import REPORT_AUDIENCE
 from corral.kube.resources import JOBS, NODES, PODS, SECRETS, SERVICEACCOUNTS
 from corral.kube.types import Obj
 from corral.runtime.owners import owner_reference

@@ -19,7 +19,7 @@ __all__ = ["Cloud", "environment", "replica_of"]
 
 
 def replica_of(vm: str) -> int:
-    """The copy that a machine is for, as `corral.controllers.spot.names` calls machines."""
+    """The copy that a machine is for, as `corral.families.spot.names` calls machines."""
     match = re.search(r"-(\d+)-\d+$", vm)
     assert match, vm
     return int(match.group(1))

@@ -14,6 +14,7 @@ from typing import Any
 from corral.cluster.node.isolation import Capabilities
 from tests.backends import Backend
 from tests.backends.base import free_port
+from tests.backends.nodes import OPEN_TO_CASES
 from tests.cluster.objects import Objects, eventually
 from tests.cluster.spot_faults import journals
 from tests.cluster.spot_faults.journals import Start
@@ -75,6 +76,7 @@ class Operator:
                     "--local-vms", str(self.machines),
                     "--local-vm-authority", str(Path(self.backend.ca_file).parent),
                     "--local-vm-option", f"--isolation={self._isolation}",
+                    *(word for option in OPEN_TO_CASES for word in ("--local-vm-option", option)),
                     "--log-format", "text", *self._options,
                 ],
                 stdout=out, stderr=out, stdin=subprocess.DEVNULL, start_new_session=True,

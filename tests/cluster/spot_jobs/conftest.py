@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from corral.api.spot import KINDS
+from corral.api.spot.kinds import KINDS
 from tests.backends import Backend, Node, add_node, own_backend, own_scope
 from tests.cluster.objects import Objects
 from tests.cluster.operators import install

@@ -6,9 +6,9 @@ import time
 from pathlib import Path
 from typing import Any
 
-from corral.api.spot import JOB_LABEL
-from corral.controllers.spot import jobs
-from corral.controllers.spot.settings import SpotSettings
+from corral.api.spot.kinds import JOB_LABEL
+from corral.families.spot.jobs import controller
+from corral.families.spot.settings import SpotSettings
 from corral.runtime import format_time
 from tests.backends import Backend
 from tests.cluster.objects import Objects, eventually
@@ -47,7 +47,7 @@ class Stage:
         self.folder = folder
         self.settings = SpotSettings(local_root=folder, cost_period=0.5)
         self.operator = OperatorThread(
-            str(backend.kubeconfig), lambda manager: jobs.register(manager, self.settings)
+            str(backend.kubeconfig), lambda manager: controller.register(manager, self.settings)
         )
 
     # --- objects ---------------------------------------------------------------------------------

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from corral.api.spot import KINDS
+from corral.api.spot.kinds import KINDS
 from tests.backends import Backend, own_backend, own_scope
 from tests.cluster.objects import Objects
 from tests.cluster.operators import install

@@ -8,11 +8,11 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from corral.api.spot import INSTANCE_LABEL
+from corral.api.spot.kinds import INSTANCE_LABEL
 from corral.clouds import Vm, VmRef
 from corral.clouds.local import LocalProvider, LocalSettings
-from corral.controllers.spot import machines
-from corral.controllers.spot.machines_settings import LocalVms, MachineSettings
+from corral.families.spot.machines import controller as machines
+from corral.families.spot.machines.settings import LocalVms, MachineSettings
 from corral.runtime import format_time
 from tests.backends import Backend
 from tests.cluster.objects import Objects, eventually

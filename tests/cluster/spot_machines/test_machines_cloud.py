@@ -10,6 +10,7 @@ import asyncio
 import base64
 import json
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -17,8 +18,9 @@ import pytest
 from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import rsa
 
-from corral.api.spot import CLOUD_LABEL, INSTANCE_LABEL
+from corral.api.spot.kinds import CLOUD_LABEL, INSTANCE_LABEL
 from corral.clouds import OWNER_LABEL, REQUEST_LABEL
+from corral.egress import EgressPolicy
 from tests.clouds.gcp_server import GcpServer
 from tests.clouds.joiner.vm import Machine
 from tests.cluster.apps.loops import LoopThread
@@ -93,6 +95,7 @@ def cloudy(stage: Stage, google: Google, service_key: str) -> Stage:
         {"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "google"}, "data": body},
     )
     stage.settings_of_cloud("gcp", endpoint=google.server.endpoint)
+    stage.settings = replace(stage.settings, egress=EgressPolicy.of(["127.0.0.1"]))
     return stage
 
 
@@ -176,6 +179,7 @@ def test_a_machine_joins_over_ssh_and_goes(cloudy: Stage, google: Google, machin
 def test_a_machine_whose_token_is_refused_is_given_back(
     cloudy: Stage, google: Google, machine: Machine
 ) -> None:
+    secret(cloudy, "kubeadm-join-token", token=TOKEN)
     machines(cloudy, **by_ssh(cloudy, machine))
     cloudy.job(credentialsSecretRef={"name": "google"})
     cloudy.start()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from corral.api.spot import INSTANCE_LABEL, VM_FINALIZER
+from corral.api.spot.kinds import INSTANCE_LABEL, VM_FINALIZER
 from tests.cluster.objects import eventually
 from tests.cluster.spot_machines.machines_stage import API, JOBS, VMS, Stage
 

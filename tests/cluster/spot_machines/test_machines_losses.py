@@ -6,9 +6,9 @@ import asyncio
 
 import pytest
 
-from corral.api.spot import PREEMPTION_CONDITION, PREEMPTION_TAINT
+from corral.api.spot.kinds import PREEMPTION_CONDITION, PREEMPTION_TAINT
 from corral.clouds.local import Fault
-from corral.controllers.spot.machines_nodes import marks_of
+from corral.families.spot.machines.nodes import marks_of
 from tests.cluster.objects import eventually
 from tests.cluster.spot_machines.machines_stage import Stage
 

@@ -16,7 +16,7 @@ from typing import Any
 
 import pytest
 
-from corral.api.spot import PREEMPTION_CONDITION, PREEMPTION_TAINT, RISK_CONDITION, RISK_TAINT
+from corral.api.spot.kinds import PREEMPTION_CONDITION, PREEMPTION_TAINT, RISK_CONDITION, RISK_TAINT
 from corral.clouds import Vm, VmRequest
 from corral.clouds.local import LocalProvider, LocalSettings
 from corral.operator.notices import notice_objects
@@ -55,7 +55,9 @@ def vm(provider: LocalProvider, cluster: Objects, unique: str) -> Iterator[Vm]:
 @pytest.fixture
 def config(cluster: Objects, objects: Objects, tmp_path: Path) -> Iterator[Path]:
     """As the DaemonSet's account, with its rights."""
-    account, role, binding, _ = notice_objects(objects.namespace, "any")
+    made = {obj["kind"]: obj for obj in notice_objects(objects.namespace, "any")}
+    account, role = made["ServiceAccount"], made["ClusterRole"]
+    binding = made["ClusterRoleBinding"]
     objects.create("serviceaccounts", account)
     for obj, plural in ((role, "clusterroles"), (binding, "clusterrolebindings")):
         cluster.create(plural, obj)

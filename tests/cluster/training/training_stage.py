@@ -201,10 +201,12 @@ class Jobs:
         folders = (entry for entry in Path("/proc").iterdir() if entry.name.isdigit())
         return [int(entry.name) for entry in folders if marks <= environment(entry)]
 
-    def kill_replica(self, job: Obj, replica: int) -> None:
-        """SIGKILL, as the kernel would when memory runs out."""
+    def kill_replica(self, job: Obj, replica: int, *, running: bool = True) -> None:
+        """SIGKILL, as the kernel would when memory runs out; ``running``: it must still run."""
         pids = self.pids(job, replica)
-        assert pids, f"replica {replica} does not run\n{self.story(job['metadata']['name'])}"
+        assert pids or not running, (
+            f"replica {replica} does not run\n{self.story(job['metadata']['name'])}"
+        )
         for pid in pids:
             os.kill(pid, signal.SIGKILL)
 

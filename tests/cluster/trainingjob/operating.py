@@ -6,8 +6,8 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
-from corral.api.training import KINDS
-from corral.controllers.trainingjob import RunLimits, TrainingSettings, register
+from corral.api.training.kinds import KINDS
+from corral.families.trainingjob import RunLimits, TrainingSettings, register
 from tests.cluster.objects import Objects, eventually
 from tests.cluster.operators import OperatorThread, install
 

@@ -11,13 +11,13 @@ from typing import Any
 
 import pytest
 
-from corral.cluster.workloads.scheduler.definitions import crds
-from corral.controllers.trainingjob.caches import Caches
-from corral.controllers.trainingjob.generation import Generation
-from corral.controllers.trainingjob.resources import NameTaken, ResourceController, StillThere
-from corral.controllers.trainingjob.settings import TrainingSettings
+from corral.cluster.scheduler.definitions import crds
+from corral.families.trainingjob.caches import Caches
+from corral.families.trainingjob.lifecycle.generation import Generation
+from corral.families.trainingjob.objects.resources import NameTaken, ResourceController, StillThere
+from corral.families.trainingjob.settings import TrainingSettings
 from corral.kube import KubeClient
-from corral.kube.kubeconfig import load_config
+from corral.kube.connection.kubeconfig import load_config
 from corral.runtime import Manager
 from tests.backends import Backend, Node, add_node, own_backend, own_scope
 from tests.cluster.objects import Objects, eventually

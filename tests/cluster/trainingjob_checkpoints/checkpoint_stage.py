@@ -20,20 +20,21 @@ from typing import Any
 
 import aiohttp
 
-from corral.api.training import CHECKPOINTS, TRAININGJOBS
+from corral.api.training.kinds import CHECKPOINTS, TRAININGJOBS
 from corral.checkpoints.location import Location, open_store
 from corral.checkpoints.manifest import FileEntry, Manifest
 from corral.checkpoints.repository import Repository
 from corral.checkpoints.store import Store
-from corral.controllers.trainingjob.checkpoint_places import StoreRules
-from corral.controllers.trainingjob.checkpoint_stores import Stores
-from corral.controllers.trainingjob.checkpoints import (
+from corral.egress import EgressPolicy
+from corral.families.trainingjob.checkpoints.controller import (
     CheckpointController,
     CheckpointSettings,
     register,
 )
-from corral.controllers.trainingjob.names import pod_labels, pod_name
-from corral.controllers.trainingjob.settings import REPORT_AUDIENCE, TrainingSettings
+from corral.families.trainingjob.checkpoints.places import StoreRules
+from corral.families.trainingjob.checkpoints.stores import Stores
+from corral.families.trainingjob.names import pod_labels, pod_name
+from corral.families.trainingjob.settings import REPORT_AUDIENCE, TrainingSettings
 from corral.kube.client import KubeClient
 from corral.kube.errors import NotFound
 from corral.kube.resources import EVENTS, PODS, SECRETS, SERVICEACCOUNTS
@@ -343,7 +344,7 @@ async def staged(
     uploads = UploadSettings(part_size=PART)
     settings = settings or ReportSettings(uploads=uploads, requests_per_second=1000.0)
     manager = Manager(client)
-    rules = rules or StoreRules(local_root=local_root)
+    rules = rules or StoreRules(local_root=local_root, egress=EgressPolicy.of(["127.0.0.1"]))
     stores = Stores(client, rules=rules, environment=environment or {}, clock=wall)
     training = TrainingSettings(local_root=local_root)
     controller = register(manager, training, stores=stores, checkpoints=checkpoints, wall=wall)

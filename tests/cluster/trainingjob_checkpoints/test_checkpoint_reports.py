@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import io
 
-from corral.api.training import CHECKPOINTS, TRAININGJOBS
-from corral.controllers.trainingjob.checkpoint_janitor import janitor_name
+from corral.api.training.kinds import CHECKPOINTS, TRAININGJOBS
+from corral.families.trainingjob.checkpoints.janitor import janitor_name
 from corral.kube.client import KubeClient
 from corral.kube.resources import PODS
 from corral.operator.reports import ReportSettings

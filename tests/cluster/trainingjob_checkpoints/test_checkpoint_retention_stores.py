@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from corral.api.training import CHECKPOINTS, TRAININGJOBS
+from corral.api.training.kinds import CHECKPOINTS, TRAININGJOBS
 from corral.checkpoints.paths import step_of
-from corral.controllers.trainingjob.checkpoint_places import job_place
+from corral.families.trainingjob.checkpoints.places import job_place
 from corral.kube.client import KubeClient
 from tests.cluster.trainingjob_checkpoints.checkpoint_stage import (
     PART,

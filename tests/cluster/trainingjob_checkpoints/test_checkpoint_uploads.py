@@ -8,7 +8,7 @@ import os
 import pytest
 
 from corral.checkpoints.repository import Repository
-from corral.controllers.trainingjob.checkpoint_objects import CheckpointObjects
+from corral.families.trainingjob.checkpoints.objects import CheckpointObjects
 from corral.kube.client import KubeClient, KubeConnectionError
 from corral.operator.reports import ReportSettings, UploadSettings
 from tests.cluster.trainingjob_checkpoints.checkpoint_stage import (

@@ -10,7 +10,7 @@ from typing import Any
 
 from corral.inpod.environment import Environment
 from corral.inpod.replica import Replica
-from corral.inpod.restore import Restored
+from corral.inpod.restoring import Restored
 from corral.kube.types import Obj
 from tests.cluster.trainingjob_checkpoints.checkpoint_stage import PART, Pod, Stage, storage_of
 from tests.stores.servers import Served

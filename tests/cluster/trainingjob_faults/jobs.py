@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterable
 from typing import Any
 
-from corral.controllers.trainingjob.names import ATTEMPT_LABEL, JOB_LABEL, REPLICA_LABEL
+from corral.families.trainingjob.names import ATTEMPT_LABEL, JOB_LABEL, REPLICA_LABEL
 from tests.cluster.objects import Objects, eventually
 from tests.faults.audit import Audit
 

@@ -12,7 +12,7 @@ import pytest
 
 from corral.api import all_kinds
 from corral.api.kind import Kind, Names
-from corral.api.training import TrainingJob
+from corral.api.training.kinds import TrainingJob
 from tests.backends import Backend
 from tests.cluster.objects import Objects, eventually
 from tests.cluster.webhooks_runtime.training_cases import BAD, CHANGES, FULL, GOOD

@@ -13,7 +13,7 @@ from typing import Any, ClassVar
 import pytest
 
 from corral.api.kind import Kind, Names
-from corral.api.training import TrainingJob
+from corral.api.training.kinds import TrainingJob
 from corral.kube import KubeClient
 from corral.kube.errors import InternalError, Invalid, NotFound
 from corral.kube.resources import (

@@ -298,5 +298,5 @@ def test_a_cluster_without_corral(cli: Cli, bare: Backend) -> None:
     install(Objects(bare), all_crds())
     cli(*words[:-3], "--detach", "--name", "waits", *words[-3:])
     # A controller that has not looked at once is away; nobody need wait for it here.
-    cli.monkeypatch.setattr("corral.jobs.explain._UNSEEN_SECONDS", 0.0)
+    cli.monkeypatch.setattr("corral.client.explain.explanation._UNSEEN_SECONDS", 0.0)
     explained(cli, "waits", "operator", options=("--kubeconfig", config, "-n", "default"))

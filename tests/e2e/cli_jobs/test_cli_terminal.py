@@ -111,7 +111,7 @@ def test_continue_then_detach(terminal: Terminal, objects: Objects) -> None:
     child.sendintr()
     child.expect(re.escape("[d/s/c]"))
     child.send("d")
-    child.expect("trainingjob/alone goes on")
+    child.expect("trainingjob/alone continues")
     assert ended(child) == 0
     assert phase(objects, "alone") == "Running"
     terminal.go.touch()
@@ -135,7 +135,7 @@ def test_ctrl_c_twice_leaves_it_alone(terminal: Terminal, objects: Objects) -> N
     child.sendintr()
     child.expect(re.escape("[d/s/c]"))
     child.sendintr()
-    child.expect("goes on")
+    child.expect("continues;")
     assert ended(child) == 0
     assert phase(objects, "twice") == "Running"
 

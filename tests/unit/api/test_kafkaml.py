@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from corral.api import kafkaml
+from corral.api.kafkaml import kinds
 from corral.api.kind import Kind
 from corral.inpod.kafkaml.strategies import strategy_name
 
@@ -20,7 +20,7 @@ GOOD: dict[str, dict[str, Any]] = {
         "deployment": "mnist", "inputTopic": "in", "outputTopic": "out", "inputConfig": RAW,
     },
 }  # fmt: skip
-KINDS = {kind.resource().kind: kind for kind in kafkaml.KINDS}
+KINDS = {kind.resource().kind: kind for kind in kinds.KINDS}
 
 
 def made(kind: str, **spec: Any) -> dict[str, Any]:
@@ -41,7 +41,7 @@ def test_the_least_that_is_needed_is_enough(kind: str) -> None:
     assert said(kind) == []
 
 
-@pytest.mark.parametrize("kind", kafkaml.KINDS)
+@pytest.mark.parametrize("kind", kinds.KINDS)
 def test_there_are_definitions(kind: type[Kind]) -> None:
     crd = kind.crd()
     assert crd["spec"]["group"] == "kafkaml.corral.dev"
@@ -50,7 +50,7 @@ def test_there_are_definitions(kind: type[Kind]) -> None:
 
 def test_the_names_of_topics_are_the_real_ones() -> None:
     obj = made("FederatedDeployment")
-    kafkaml.FederatedDeployment.default(obj)
+    kinds.FederatedDeployment.default(obj)
     topics = obj["spec"]["topics"]
     assert topics["modelControl"] == "FED-{id}-model_control_topic"
     assert topics["clientData"] == "FED-{id}-agg_data_topic-{client}"
@@ -100,16 +100,14 @@ def test_mistakes_are_named(kind: str, spec: dict[str, Any], words: str) -> None
 
 def test_what_clients_have_read_cannot_change() -> None:
     old, new = made("Datasource"), made("Datasource", totalMsg=1)
-    assert [str(p) for p in kafkaml.Datasource.validate(new, old)] != []
+    assert [str(p) for p in kinds.Datasource.validate(new, old)] != []
 
 
 def test_a_deployment_can_be_suspended_and_nothing_else() -> None:
     old = made("FederatedDeployment")
-    assert (
-        kafkaml.FederatedDeployment.validate(made("FederatedDeployment", suspend=True), old) == []
-    )
+    assert kinds.FederatedDeployment.validate(made("FederatedDeployment", suspend=True), old) == []
     changed = made("FederatedDeployment", batch=1)
-    assert "make another deployment" in str(kafkaml.FederatedDeployment.validate(changed, old)[0])
+    assert "make another deployment" in str(kinds.FederatedDeployment.validate(changed, old)[0])
 
 
 @pytest.mark.parametrize(

@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from corral.api.mpi import MPIJOBS, MPIJob
-from corral.api.mpi_rules import problems
-from corral.api.mpi_spec import MPIJobSpec, ReplicaSpec
+from corral.api.mpi.kinds import MPIJOBS, MPIJob
+from corral.api.mpi.rules import problems
+from corral.api.mpi.spec import MPIJobSpec, ReplicaSpec
 from corral.cluster.apiserver.crd.structural import compile_version
 
 Obj = dict[str, Any]

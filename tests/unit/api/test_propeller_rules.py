@@ -8,11 +8,11 @@ from typing import Any
 
 import pytest
 
-from corral.api.propeller import FederatedJob, PropletGroup, TrainingRound, WasmTask
-from corral.api.propeller_rules import invalid_spec, module_bytes
-from corral.api.propeller_strategies import AVERAGING, STRATEGIES, canonical
-from corral.federated.strategies import STRATEGIES as ENGINE
-from corral.federated.strategies import Averaging
+from corral.api.propeller.kinds import FederatedJob, PropletGroup, TrainingRound, WasmTask
+from corral.api.propeller.rules import invalid_spec, module_bytes
+from corral.api.propeller.strategies import AVERAGING, STRATEGIES, canonical
+from corral.learning.strategies import STRATEGIES as ENGINE
+from corral.learning.strategies import Averaging
 
 Obj = dict[str, Any]
 
@@ -239,7 +239,7 @@ def test_privacy_needs_a_mean() -> None:
 
 def test_admission_does_not_wait_for_the_engine() -> None:
     script = (
-        "import sys; from corral.api.propeller import FederatedJob; "
+        "import sys; from corral.api.propeller.kinds import FederatedJob; "
         "FederatedJob.validate({}); print('numpy' in sys.modules)"
     )
     said = subprocess.run(

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 import yaml
 
-from corral.api.propeller import (
+from corral.api.propeller.kinds import (
     KINDS,
     FederatedJob,
     ModelCheckpoint,

@@ -9,18 +9,18 @@ from typing import Any
 import pytest
 import yaml
 
-from corral.api import spot
 from corral.api.kind import Kind
-from corral.api.spot import CheckpointBackup, SpotInstanceJob, SpotInstanceVM
-from corral.api.spot_rules import duration_seconds
+from corral.api.spot import kinds
+from corral.api.spot.kinds import CheckpointBackup, SpotInstanceJob, SpotInstanceVM
+from corral.api.spot.rules import duration_seconds
+from corral.client.kinds import kind_of
+from corral.client.phases import BACKUP_PHASES
 from corral.cluster.apiserver.crd.structural import compile_version
-from corral.jobs.kinds import kind_of
-from corral.jobs.phases import BACKUP_PHASES
 
 Obj = dict[str, Any]
 EXAMPLES = Path(__file__).parents[3] / "examples" / "spot"
-BY_KIND = {kind.names.kind: kind for kind in spot.KINDS}
-SERVERS = {kind: compile_version(kind.crd(), "v1alpha1") for kind in spot.KINDS}
+BY_KIND = {kind.names.kind: kind for kind in kinds.KINDS}
+SERVERS = {kind: compile_version(kind.crd(), "v1alpha1") for kind in kinds.KINDS}
 POD: Obj = {"spec": {"containers": [{"name": "a", "image": "i"}]}}
 
 
@@ -66,7 +66,7 @@ def said(kind: type[Kind], spec: Obj) -> list[str]:
 # --- definitions ---------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("kind", spot.KINDS, ids=lambda kind: kind.names.kind)
+@pytest.mark.parametrize("kind", kinds.KINDS, ids=lambda kind: kind.names.kind)
 def test_definitions_are_called_as_the_rest_of_the_product_calls_them(kind: type[Kind]) -> None:
     known = kind_of(kind.names.plural)
     assert kind.crd()["metadata"]["name"] == known.qualified
@@ -144,7 +144,7 @@ def test_statuses_that_others_write_are_kept() -> None:
 
 
 def test_ends_of_a_backup_are_phases_of_it() -> None:
-    from corral.api.spot_status import BACKUP_ENDS
+    from corral.api.spot.status import BACKUP_ENDS
 
     assert set(BACKUP_ENDS) <= set(BACKUP_PHASES)
 

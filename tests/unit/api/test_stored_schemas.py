@@ -50,7 +50,7 @@ def test_stored_or_made_they_are_the_same(package: Path) -> None:
 
 def test_they_are_made_again_when_a_source_has_changed(package: Path) -> None:
     python(package, "-m", "corral.api.stored")
-    with (package / "corral/api/mpi.py").open("a") as file:
+    with (package / "corral/api/mpi/kinds.py").open("a") as file:
         file.write("\n# changed\n")
     assert json.loads(python(package, "-c", SHOWN))[0] is False
     python(package, "-m", "corral.api.stored")

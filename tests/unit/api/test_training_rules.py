@@ -8,7 +8,7 @@ import pytest
 
 from corral.api import all_crds, kind_of
 from corral.api.fields import span_seconds
-from corral.api.training import Checkpoint, TrainingJob, merged_template
+from corral.api.training.kinds import Checkpoint, TrainingJob, merged_template
 from tests.cluster.webhooks_runtime.training_cases import FULL, PVC, changed, job, storage
 
 Obj = dict[str, Any]

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from corral.api.training import TrainingJob
+from corral.api.training.kinds import TrainingJob
 from corral.cluster.apiserver.crd.structural import compile_version
 from tests.cluster.webhooks_runtime.training_cases import BAD, CHANGES, GOOD
 

@@ -9,10 +9,10 @@ import pytest
 import typer
 from typer.testing import CliRunner
 
-from corral.cli.broker import addresses, checked_address
+from corral.cli.commands.broker import addresses, checked_address
 from corral.cli.main import app
 from corral.cluster.broker.process import LocalBroker, choose_ports
-from corral.runtime.listening import keep_facts
+from corral.runtime.serving.listening import keep_facts
 
 LOCAL = LocalBroker(folder=Path("/d"), port=5, pod_port=6)
 

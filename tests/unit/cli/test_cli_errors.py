@@ -6,7 +6,7 @@ import pytest
 
 from corral.cli.arguments import moment, span
 from corral.cli.errors import Trouble, trouble_of
-from corral.jobs import errors as jobs
+from corral.client import errors as jobs
 from corral.kube import ConfigError, KubeConnectionError
 from corral.kube import errors as kube
 from corral.sdk.errors import CannotShip

@@ -26,7 +26,7 @@ def test_nothing_heavy_is_loaded(module: str) -> None:
     loaded = set(done.stdout.split())
     assert loaded & set(HEAVY) == set()
     ours = {name for name in loaded if name.startswith("corral.") and name.count(".") == 1}
-    assert ours <= {"corral.cli", "corral.kube"}
+    assert ours <= {"corral.cli", "corral.files", "corral.kube"}
 
 
 def test_help_needs_no_cluster_side() -> None:

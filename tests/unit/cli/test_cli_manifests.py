@@ -58,5 +58,5 @@ def test_a_file_that_is_not_there_but_another_is(tmp_path: Path) -> None:
 
 def test_a_file_that_is_no_text(tmp_path: Path) -> None:
     (tmp_path / "x.yaml").write_bytes(b"\xff\xfe\x00")
-    with pytest.raises(Trouble, match="no text"):
+    with pytest.raises(Trouble, match="not a text file"):
         names(str(tmp_path / "x.yaml"))

@@ -6,8 +6,8 @@ import json
 from datetime import UTC, datetime
 
 from corral.cli.remote import read_summary
-from corral.jobs.kinds import kind_of
-from corral.jobs.summary import summarize
+from corral.client.kinds import kind_of
+from corral.client.summary import summarize
 from corral.kube.types import Obj
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)

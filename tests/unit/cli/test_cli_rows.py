@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 
-from corral.cli.description import described, description_text
 from corral.cli.references import Found
-from corral.cli.rows import event_row, job_row, short, worker_summary
-from corral.jobs.kinds import kind_of
-from corral.jobs.summary import summarize
+from corral.cli.views.description import described, description_lines
+from corral.cli.views.rows import event_row, job_row, short, worker_summary
+from corral.client.kinds import kind_of
+from corral.client.summary import summarize
 from corral.kube.types import Obj
 
 NOW = datetime(2026, 1, 1, 1, tzinfo=UTC)
@@ -96,7 +96,7 @@ def test_a_description() -> None:
     kind = kind_of("mpijob")
     found = Found(kind, "pi", RUNNING)
     summary = summarize(kind, RUNNING, (), now=NOW)
-    text = description_text(found, summary, [EVENT], NOW)
+    text = "\n".join(description_lines(found, summary, [EVENT], NOW))
     for line in (
         "Name:       mpijob/pi",
         "Phase:      Running",

@@ -10,9 +10,9 @@ import pytest
 
 from corral.cli.errors import Trouble
 from corral.cli.injecting import joined, topic_of
-from corral.cli.kafkaml import bootstrap_of
-from corral.cli.records import describe
+from corral.cli.kafka import bootstrap_of
 from corral.cli.samples import SampleError, load, parts, shards
+from corral.cli.views.records import describe
 from corral.inpod.kafkaml.kafka import Record
 from corral.inpod.kafkaml.ranges import Range
 from corral.inpod.kafkaml.records import labelled, raw_bytes
@@ -71,8 +71,8 @@ def test_files(tmp_path: Path) -> None:
         ("a.csv", "", "empty"),
         ("a.csv", "1\n2\n", "one column"),
         ("a.csv", "a,b\nx,1\n", "cannot be read"),
-        ("a.csv", "1,-1\n", "no classes"),
-        ("a.txt", "1", "no .csv"),
+        ("a.csv", "1,-1\n", "not classes"),
+        ("a.txt", "1", "not a .csv"),
         ("a.npy", "junk", "--label-file"),
         ("a.npz", "junk", "cannot be read"),
     ],
@@ -90,9 +90,9 @@ def test_pickled_arrays_are_refused(tmp_path: Path) -> None:
 
 
 def test_no_file_and_too_few() -> None:
-    with pytest.raises(SampleError, match="neither mnist nor digits"):
+    with pytest.raises(SampleError, match="is not mnist, digits"):
         load("nowhere.csv", count=0)
-    with pytest.raises(SampleError, match="has 1797 samples, and 5000"):
+    with pytest.raises(SampleError, match="has 1797 samples, but 5000"):
         load("digits", count=5000)
 
 
@@ -130,18 +130,18 @@ def test_ranges_that_follow_each_other_are_one() -> None:
 
 def test_records_as_people_read_them() -> None:
     control = Record(4, b"FED-MODEL-a-CLIENT-b", b'{"version": 1}', (), 0.0)
-    assert describe(control, partition=0) == (
-        '0:4 00:00:00 key=FED-MODEL-a-CLIENT-b\n{\n  "version": 1\n}'
-    )
+    assert describe(control, partition=0) == [
+        "0:4 00:00:00 key=FED-MODEL-a-CLIENT-b", "{", '  "version": 1', "}"
+    ]  # fmt: skip
     (part,) = parts_of([np.zeros((3, 2), np.float32)], limit=10_000)
     weights = Record(0, part.key, bytes(part.value), part.headers, 0.0)
-    assert "key=0x00 weights[0] float32 3x2" in describe(weights, partition=0)
+    assert "key=0x00 weights[0] float32 3x2" in describe(weights, partition=0)[0]
     data = describe(Record(1, b"\1" * 40, b"\0" * 3136, (), 0.0), partition=1)
-    assert data == "1:1 00:00:00 key=(40 bytes) data, 3136 bytes"
-    assert "pickled, 3 bytes" in describe(Record(0, None, b"\x80\x04.", (), 0.0), partition=0)
+    assert data == ["1:1 00:00:00 key=(40 bytes) data, 3136 bytes"]
+    assert "pickled, 3 bytes" in describe(Record(0, None, b"\x80\x04.", (), 0.0), partition=0)[0]
     first, *_ = parts_of([np.zeros(300, np.float32)], limit=500)
     chunk = Record(0, first.key, bytes(first.value), first.headers, 0.0)
-    assert "part 0/3 float32 300 500 bytes" in describe(chunk, partition=0)
+    assert "part 0/3 float32 300 500 bytes" in describe(chunk, partition=0)[0]
 
 
 def test_where_kafka_is(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -150,7 +150,7 @@ def test_where_kafka_is(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None
     monkeypatch.setenv("HOME", str(tmp_path))
     config = tmp_path / "c" / "kubeconfig"
     config.parent.mkdir()
-    with pytest.raises(Trouble, match="not known where Kafka is"):
+    with pytest.raises(Trouble, match="address of Kafka is not known"):
         bootstrap_of("", config)
     (tmp_path / "c" / "broker.json").write_text(json.dumps({"bootstrap": "127.0.0.1:7"}))
     assert bootstrap_of("", config) == "127.0.0.1:7"

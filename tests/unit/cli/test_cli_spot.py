@@ -11,7 +11,7 @@ import pytest
 from typer.testing import CliRunner, Result
 
 from corral.cli.main import app
-from corral.cli.spot_rows import instance_rows, placement_rows, rate_rows
+from corral.cli.views.spot_rows import instance_rows, placement_rows, rate_rows
 
 RUNNER = CliRunner()
 NOW = datetime(2026, 1, 1, 12, tzinfo=UTC)
@@ -48,7 +48,7 @@ def test_simulate_replays_a_trace_by_the_rules_that_were_asked_for(trace: Path) 
         (("--shape", "calm"), "scarce"),
         (("--rule", "nearest", "--seeds", "1"), "next-region"),
         (("--home", "aws"), "cloud/region"),
-        (("--work", "long"), "no time span"),
+        (("--work", "long"), "not a duration"),
         (("--trace", "/nowhere/trace.json"), "/nowhere/trace.json"),
     ],
 )

@@ -6,7 +6,7 @@ from io import StringIO
 
 from rich.console import Console
 
-from corral.cli.view import JobView, Replica, duration, sparkline
+from corral.cli.views.live import JobView, Replica, duration, sparkline
 
 
 def drawn(view: JobView) -> str:
@@ -22,6 +22,7 @@ def test_sparkline() -> None:
     assert sparkline([3.0, 2.0, 1.0]) == "█▅▁"
     assert sparkline([5.0, 5.0]) == "▁▁"
     assert len(sparkline(list(range(1000)), width=10)) == 10
+    assert sparkline([-1.7e308, 0.0, 1.7e308]) in ("▁▄█", "▁▅█")
 
 
 def test_duration() -> None:

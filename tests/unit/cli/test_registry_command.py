@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
+from corral.cli.commands.registry import split_map, where
 from corral.cli.main import app
-from corral.cli.registry import split_map, where
 from corral.cluster.registry.local import POD_URL, LocalRegistry
 
 

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 import yaml
 
-from corral.api.training import TrainingJob, merged_template
+from corral.api.training.kinds import TrainingJob, merged_template
 
 Obj = dict[str, Any]
 EXAMPLES = Path(__file__).parents[3] / "examples" / "trainingjob"

@@ -15,8 +15,8 @@ import aiohttp
 import pytest
 
 from corral.kube import KubeClient, KubeConnectionError, errors
+from corral.kube.connection.transport import ClientSettings
 from corral.kube.resources import CONFIGMAPS
-from corral.kube.transport import ClientSettings
 from tests.backends import Backend
 from tests.faults.audit import Audit, Entry, Target
 from tests.faults.plan import Fault, FaultPlan

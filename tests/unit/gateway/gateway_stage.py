@@ -9,18 +9,19 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
+from corral.client.errors import Unauthorized
+from corral.client.kinds import kind_of
+from corral.client.logs.marks import Position
+from corral.client.logs.streaming import LogChunk
+from corral.client.queries import Page
+from corral.client.roles import Role
+from corral.client.watching import Change
 from corral.gateway.audit import Audit, Names
 from corral.gateway.auth import Caller
 from corral.gateway.limits import LimitSettings, Places, RateLimiter, StreamPlaces
 from corral.gateway.rest.app import RestApp
 from corral.gateway.service import Created
 from corral.gateway.shared import Shared
-from corral.jobs.kinds import kind_of
-from corral.jobs.log_marks import Position
-from corral.jobs.logs import LogChunk
-from corral.jobs.queries import Page
-from corral.jobs.roles import Role
-from corral.jobs.watching import Change
 
 TOKEN = "very-secret-token"
 
@@ -63,9 +64,16 @@ class FakeGateway:
         """Where set, answers and the end of logs wait for it."""
         self.watches = 0
         self.closed_watches = 0
+        self.users: dict[str, str] = {}
+        """By token; the others are somebody's."""
+        self.forged: set[str] = set()
+        self.reviews = 0
 
     async def who(self, caller: Caller) -> str:
-        return "somebody"
+        self.reviews += 1
+        if caller.token in self.forged or caller.token.startswith("forged"):
+            raise Unauthorized("the API server does not know this token")
+        return self.users.get(caller.token, "somebody")
 
     async def _say(self, verb: str, caller: Caller, **asked: Any) -> Any:
         self.asked.append((verb, asked))
@@ -84,6 +92,10 @@ class FakeGateway:
             return await self._say(verb, caller, kind=kind, **asked)
 
         return say
+
+    async def may(self, caller: Caller, kind: Any, **asked: Any) -> bool:
+        self.asked.append(("may", {"kind": kind, **asked}))
+        return bool(self.answers.get("may", True))
 
     async def create(self, caller: Caller, kind: Any, **asked: Any) -> Any:
         answer = await self._say("create", caller, kind=kind, **asked)
@@ -186,8 +198,12 @@ class Stage:
         token: str | None = TOKEN,
         headers: dict[str, str] | None = None,
         reply: Reply | None = None,
+        silent: bool = False,
     ) -> AsyncIterator[tuple[Reply, asyncio.Event, asyncio.Event]]:
-        """A request under way: its answer so far, to leave it, and that more has come."""
+        """A request under way: its answer so far, to leave it, and that more has come.
+
+        One that is ``silent`` promises a body and never sends it.
+        """
         found = reply or Reply()
         leave, news = asyncio.Event(), asyncio.Event()
         content = (
@@ -204,7 +220,7 @@ class Stage:
             "server": ("gateway", 443), "root_path": "", "http_version": "1.1",
             "headers": [(k.encode(), v.encode()) for k, v in sent.items()],
         }  # fmt: skip
-        messages = [{"type": "http.request", "body": content, "more_body": False}]
+        messages = [] if silent else [{"type": "http.request", "body": content, "more_body": False}]
 
         async def receive() -> dict[str, Any]:
             if messages:

@@ -6,14 +6,14 @@ from typing import Any
 
 import pytest
 
+from corral.client import errors
+from corral.client.explain.explanation import Explanation
+from corral.client.kinds import KINDS
+from corral.client.logs.frames import MEDIA_TYPE, FrameReader
+from corral.client.queries import Page
 from corral.gateway.limits import LimitSettings
 from corral.gateway.service import Created
-from corral.jobs import errors
-from corral.jobs.explain import Explanation
-from corral.jobs.kinds import KINDS
-from corral.jobs.log_frames import MEDIA_TYPE, FrameReader
-from corral.jobs.queries import Page
-from corral.kube.transport import KubeConnectionError
+from corral.kube.connection.transport import KubeConnectionError
 from tests.unit.gateway.gateway_stage import TOKEN, Reply, Stage, job, path, settle
 
 ETAG = '"u-pi.7"'
@@ -175,8 +175,9 @@ async def test_methods_that_can_be_used_are_named(stage: Stage) -> None:
     assert (reply.status, reply.headers["allow"]) == (405, "DELETE, GET, PUT")
 
 
-async def test_a_rate_is_of_a_token() -> None:
+async def test_a_rate_is_of_a_user() -> None:
     stage = Stage(LimitSettings(rate=0.001, burst=2))
+    stage.gateway.users["another"] = "another"
     codes = [(await stage.ask("GET", path("/pi"))).status for _ in range(3)]
     assert codes == [200, 200, 429]
     assert (await stage.ask("GET", path("/pi"), token="another")).status == 200

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from corral.gateway.auth import Caller, Unauthenticated, caller_of, redacted
+from corral.gateway.auth import Caller, Unauthenticated, caller_of, flow_of, redacted
 
 
 @pytest.mark.parametrize("header", ["Bearer abc.def-1~+/=", "bearer abc", "  Bearer  abc  "])
@@ -25,6 +25,20 @@ def test_a_token_shows_nowhere() -> None:
     assert "secret" not in repr(caller)
     assert "secret" not in caller.key
     assert caller.key == Caller("secret").key != Caller("other").key
+
+
+@pytest.mark.parametrize(
+    ("user", "flow"),
+    [
+        ("ann", "ann"),
+        ("system:serviceaccount:a:b", "system:serviceaccount:a"),
+        ("system:serviceaccount:a", "system:serviceaccount:a"),
+        ("system:node:one", "system:node:one"),
+        ("", ""),
+    ],
+)
+def test_service_accounts_of_a_namespace_are_one_flow(user: str, flow: str) -> None:
+    assert flow_of(user) == flow == Caller("t", user=user).flow
 
 
 def test_what_follows_bearer_is_left_out_of_logs() -> None:

@@ -6,12 +6,12 @@ from typing import Any
 
 import pytest
 
+from corral.client import errors
+from corral.client.kinds import kind_of
+from corral.client.queries import ListQuery
 from corral.gateway.auth import Caller
 from corral.gateway.rest import fanout
 from corral.gateway.rest.fanout import Fanout, Target
-from corral.jobs import errors
-from corral.jobs.kinds import kind_of
-from corral.jobs.queries import ListQuery
 from tests.unit.gateway.gateway_stage import FakeGateway, Stage, change, path, settle
 
 TARGET = Target(kind_of("trainingjobs"), "a", "pi", ListQuery())

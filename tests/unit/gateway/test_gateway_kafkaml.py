@@ -2,15 +2,22 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import pytest
 
-from corral.api.kafkaml import Datasource, FederatedDeployment, Inference, MLConfiguration, MLModel
+from corral.api.kafkaml.kinds import (
+    Datasource,
+    FederatedDeployment,
+    Inference,
+    MLConfiguration,
+    MLModel,
+)
 from corral.gateway.auth import Caller
 from corral.gateway.models import Models
 from corral.gateway.problems import Refused
-from corral.gateway.rest.kafkaml import bodies, rows
+from corral.gateway.rest.kafkaml import bodies, posted, rows
 from corral.gateway.rest.kafkaml.table import KAFKAML
 from corral.gateway.rest.openapi import document
 from corral.gateway.rest.paths import MethodNotAllowed, locate
@@ -242,3 +249,26 @@ async def test_a_model_of_an_unknown_registry_is_not_fetched() -> None:
     with pytest.raises(Refused) as caught:
         await models.open(Caller("t"), "///")
     assert caught.value.problem.kind == "not-found"
+
+
+def test_the_model_of_a_form_is_all_that_is_left_of_it(tmp_path: Path) -> None:
+    content = bytes(range(256)) * 12_345  # more than is moved at a time
+    body = tmp_path / "body"
+
+    def form(**parts: bytes) -> str:
+        out = b""
+        for name, part in parts.items():
+            head = f'Content-Disposition: form-data; name="{name}"'.encode()
+            out += b"--edge\r\n" + head + b"\r\n\r\n" + part + b"\r\n"
+        body.write_bytes(out + b"--edge--\r\n")
+        return "multipart/form-data; boundary=edge"
+
+    sent = form(data=b'{"a": 1}', trained_model=content)
+    assert posted._taken(body, sent, most=8) == {"a": 1}
+    assert body.read_bytes() == content
+    sent = form(trained_model=b"", data=b"{}")
+    assert posted._taken(body, sent, most=8) == {}
+    assert body.read_bytes() == b""
+    sent = form(data=b'{"a": 12}', trained_model=content)
+    with pytest.raises(Refused, match="may have 8 bytes"):
+        posted._taken(body, sent, most=8)

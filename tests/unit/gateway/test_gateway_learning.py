@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import pytest
 
+from corral.client.learning import learned
 from corral.gateway.rest.openapi import document
-from corral.jobs.learning import learned
-from tests.unit.gateway.gateway_stage import Stage
-from tests.unit.jobs.learning_objects import (
+from tests.unit.client.learning_objects import (
     federated_job,
     job_status,
     round_status,
     training_round,
 )
+from tests.unit.gateway.gateway_stage import Stage
 
 NS = "/api/v1/namespaces/a"
 FOUND = learned(

@@ -10,7 +10,7 @@ import pytest
 
 from corral.gateway import local
 from corral.gateway.local import LocalSettings
-from corral.runtime.listening import Listen, bind, first_connection
+from corral.runtime.serving.listening import Listen, bind, first_connection
 
 
 def settings(folder: Path, **more: Any) -> LocalSettings:

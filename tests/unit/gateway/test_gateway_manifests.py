@@ -7,7 +7,7 @@ from typer.testing import CliRunner
 
 from corral.cli.main import app
 from corral.gateway.manifests import NAME, GatewayInstall, gateway_objects
-from corral.kube.kubeconfig import load_kubeconfig
+from corral.kube.connection.kubeconfig import load_kubeconfig
 
 OBJECTS = gateway_objects(GatewayInstall(namespace="here", image="i:1"))
 
@@ -49,5 +49,9 @@ def test_its_arguments_are_those_of_the_command() -> None:
 def test_an_installation_has_it() -> None:
     said = CliRunner().invoke(app, ["install", "--print", "--namespace", "mine", "--image", "i:2"])
     assert said.exit_code == 0, said.output
-    last = list(yaml.safe_load_all(said.stdout))[-4:]
-    assert last == gateway_objects(GatewayInstall(namespace="mine", image="i:2"))
+    *objects, policy = yaml.safe_load_all(said.stdout)
+    assert objects[-4:] == gateway_objects(GatewayInstall(namespace="mine", image="i:2"))
+    assert (policy["kind"], policy["metadata"]["name"]) == ("NetworkPolicy", "corral-gateway")
+    ports = policy["spec"]["ingress"][0]["ports"]
+    container = objects[-1]["spec"]["template"]["spec"]["containers"][0]
+    assert [port["port"] for port in ports] == [p["containerPort"] for p in container["ports"]]

@@ -5,9 +5,9 @@ from typing import Any
 
 import pytest
 
+from corral.client.kinds import KINDS
 from corral.gateway.rest.openapi import document, document_bytes
 from corral.gateway.rest.paths import locate
-from corral.jobs.kinds import KINDS
 
 METHODS = ("get", "post", "put", "patch", "delete")
 

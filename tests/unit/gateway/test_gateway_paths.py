@@ -2,10 +2,10 @@ from __future__ import annotations
 
 import pytest
 
+from corral.client.errors import UnknownKind
+from corral.client.kinds import KINDS
 from corral.gateway.problems import Refused
 from corral.gateway.rest.paths import MethodNotAllowed, locate
-from corral.jobs.errors import UnknownKind
-from corral.jobs.kinds import KINDS
 
 NS = "/api/v1/namespaces/a"
 

@@ -4,13 +4,13 @@ from typing import Any
 
 import pytest
 
+from corral.client import errors as jobs
 from corral.gateway.auth import Unauthenticated
 from corral.gateway.limits import Busy, RateLimited
 from corral.gateway.problems import TITLES, Refused, problem_of
-from corral.jobs import errors as jobs
 from corral.kube import errors as kube
-from corral.kube.config import ConfigError
-from corral.kube.transport import KubeConnectionError
+from corral.kube.connection.config import ConfigError
+from corral.kube.connection.transport import KubeConnectionError
 
 CASES: list[tuple[Exception, int, str]] = [
     (Refused("not-acceptable", "no"), 406, "not-acceptable"),

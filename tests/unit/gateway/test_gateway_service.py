@@ -10,14 +10,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from corral.client.errors import BadRequest, Invalid, PreconditionFailed, Unavailable
+from corral.client.kinds import kind_of
 from corral.gateway.auth import Caller
 from corral.gateway.clients import ClientPool, ClusterAccess
 from corral.gateway.etags import ETags, etag_of, read_etags
 from corral.gateway.idempotency import KEY_ANNOTATION, REQUEST_ANNOTATION, Idempotency
 from corral.gateway.service import Gateway
-from corral.jobs.errors import BadRequest, Invalid, PreconditionFailed, Unavailable
-from corral.jobs.kinds import kind_of
-from corral.kube.config import ClusterConfig, ExecPlugin, Impersonation
+from corral.kube.connection.config import ClusterConfig, ExecPlugin, Impersonation
 
 MPI = kind_of("mpijobs")
 ACCESS = ClusterAccess.of(ClusterConfig("http://127.0.0.1:1"))
@@ -58,6 +58,10 @@ class Clock:
         return self.now
 
 
+def somebody(name: str, address: str = "") -> Caller:
+    return Caller(name, address, user=name)
+
+
 def pool(clock: Clock, size: int = 2) -> ClientPool:
     return ClientPool(ACCESS, size=size, idle_seconds=10, clock=clock)
 
@@ -68,9 +72,12 @@ def closed(lease: Any) -> bool:
 
 async def test_one_client_for_a_token_and_none_for_two() -> None:
     clients = pool(Clock())
-    async with clients.lease(Caller("a")) as one, clients.lease(Caller("a", "elsewhere")) as same:
+    async with (
+        clients.lease(somebody("a")) as one,
+        clients.lease(somebody("a", "elsewhere")) as same,
+    ):
         assert one is same
-        async with clients.lease(Caller("b")) as other:
+        async with clients.lease(somebody("b")) as other:
             assert other is not one
             assert other.jobs.client.config.token == "b"
     await clients.close()
@@ -80,11 +87,11 @@ async def test_clients_are_closed_when_idle_and_not_while_held() -> None:
     clock = Clock()
     clients = pool(clock, size=9)
     async with AsyncExitStack() as stack:
-        held = await stack.enter_async_context(clients.lease(Caller("held")))
-        async with clients.lease(Caller("idle")) as idle:
+        held = await stack.enter_async_context(clients.lease(somebody("held")))
+        async with clients.lease(somebody("idle")) as idle:
             pass
         clock.now = 11.0
-        async with clients.lease(Caller("new")):
+        async with clients.lease(somebody("new")):
             assert closed(idle) and not closed(held)
             assert len(clients) == 2
     clock.now = 30.0
@@ -95,12 +102,12 @@ async def test_clients_are_closed_when_idle_and_not_while_held() -> None:
 
 async def test_idle_clients_are_closed_though_nobody_comes() -> None:
     clients = ClientPool(ACCESS, size=2, idle_seconds=0.01)
-    async with clients.lease(Caller("a")) as lease:
+    async with clients.lease(somebody("a")) as lease:
         pass
     async with asyncio.timeout(30):
         await until_empty(clients)
     assert closed(lease)
-    async with clients.lease(Caller("a")) as another:
+    async with clients.lease(somebody("a")) as another:
         assert another is not lease
     await clients.close()
 
@@ -116,24 +123,25 @@ async def test_beyond_the_bound_the_oldest_makes_room() -> None:
     clients = pool(Clock(), size=2)
     leases = {}
     for name in ("a", "b"):
-        async with clients.lease(Caller(name)) as lease:
+        async with clients.lease(somebody(name)) as lease:
             leases[name] = lease
-    async with clients.lease(Caller("a")), clients.lease(Caller("c")):
+    async with clients.lease(somebody("a")), clients.lease(somebody("c")):
         assert closed(leases["b"]) and not closed(leases["a"])
         with pytest.raises(Unavailable, match="as many callers"):
-            async with clients.lease(Caller("d")):
+            async with clients.lease(somebody("d")):
                 raise AssertionError("unreachable")
         assert len(clients) == 2
     await clients.close()
     with pytest.raises(Unavailable, match="stopping"):
-        await clients.taken(Caller("a"))
+        async with clients.lease(somebody("a")):
+            raise AssertionError("unreachable")
 
 
 async def test_the_pool_is_never_larger_than_its_bound() -> None:
     clients = pool(Clock(), size=5)
 
     async def use(name: str) -> None:
-        async with clients.lease(Caller(name)):
+        async with clients.lease(somebody(name)):
             await asyncio.sleep(0)
 
     async with asyncio.TaskGroup() as group:
@@ -152,8 +160,7 @@ async def _tolerant(work: Any) -> None:
 
 async def test_a_gateway_closes_its_clients() -> None:
     gateway = Gateway(ACCESS)
-    jobs = await gateway.as_caller(Caller("a"))
-    async with gateway.lease(Caller("a")) as same:
+    async with gateway.lease(somebody("a")) as jobs, gateway.lease(somebody("a")) as same:
         assert same is jobs
     await gateway.close()
     assert jobs.client.transport._closed

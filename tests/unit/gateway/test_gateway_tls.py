@@ -8,7 +8,7 @@ import pytest
 from cryptography import x509
 
 from corral.gateway.tls import CertificateFiles, ServerTls, listening_hosts, own_certificate
-from corral.kube.config import ConfigError
+from corral.kube.connection.config import ConfigError
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 

@@ -11,14 +11,14 @@ from typing import Any
 import grpc
 import orjson
 
+from corral.client import Change, LogChunk, Page
+from corral.client.explain.explanation import Explanation
 from corral.gateway.audit import Audit, Names
 from corral.gateway.auth import Caller
 from corral.gateway.grpc import GrpcServer, GrpcSettings, Shared, serve_grpc
 from corral.gateway.limits import LimitSettings, Places, RateLimiter, StreamPlaces
 from corral.gateway.metrics import GatewayMetrics
 from corral.gateway.service import Created
-from corral.jobs import Change, LogChunk, Page
-from corral.jobs.explain import Explanation
 from corral.v1 import errors_pb2 as pb
 
 TOKEN = "a-token-of-somebody"
@@ -50,7 +50,7 @@ class FakeGateway:
         return await answer(**asked) if callable(answer) else answer
 
     async def who(self, caller: Caller) -> str:
-        return "somebody"
+        return "another" if caller.token == "another" else "somebody"
 
     async def create(self, caller: Caller, kind: Any, **asked: Any) -> Created:
         made = await self._do("create", caller, kind, **asked)

@@ -6,20 +6,20 @@ import grpc
 import pytest
 from google.protobuf.message import Message
 
+from corral.client.learning import learned
 from corral.gateway.grpc.messages import read_message, write_message
-from corral.jobs.learning import learned
 from corral.v1 import federated_job_pb2 as federated
 from corral.v1 import jobs_pb2 as pb
 from corral.v1 import model_checkpoint_pb2, training_round_pb2, wasm_task_pb2
 from corral.v1.federated_job_pb2_grpc import FederatedJobServiceStub
 from corral.v1.jobs_pb2_grpc import JobServiceStub
-from tests.unit.gateway_grpc import grpc_stage
-from tests.unit.jobs.learning_objects import (
+from tests.unit.client.learning_objects import (
     federated_job,
     job_status,
     round_status,
     training_round,
 )
+from tests.unit.gateway_grpc import grpc_stage
 
 METADATA = (("authorization", "Bearer x"),)
 FOUND = learned(
@@ -61,7 +61,7 @@ async def test_only_federated_jobs_have_the_method() -> None:
 
 
 async def test_a_kind_without_metrics_is_refused() -> None:
-    from corral.jobs.errors import NotSupported
+    from corral.client.errors import NotSupported
 
     async with grpc_stage.stage() as stage:
         stage.gateway.answers["metrics"] = NotSupported("MPIJobs have no metrics of rounds")

@@ -10,11 +10,11 @@ from google.protobuf.message import Message
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from corral.client import kind_of
 from corral.gateway.grpc.messages import read_message, write_message
 from corral.gateway.grpc.objects import Face, read_object, write_object
 from corral.gateway.grpc.server import faces
 from corral.gateway.grpc.values import Unreadable, read_value, write_value
-from corral.jobs import kind_of
 from corral.v1.mpi_job_pb2 import MPIJob, MPIJobSpec
 from corral.v1.objects_pb2 import Object
 from corral.v1.status_pb2 import JobStatus

@@ -17,10 +17,10 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 from grpc_health.v1 import health_pb2, health_pb2_grpc
 
+from corral.client import Change, errors
 from corral.gateway.grpc import GrpcSettings
 from corral.gateway.grpc.failures import CODES
 from corral.gateway.problems import TITLES
-from corral.jobs import Change, errors
 from corral.v1 import jobs_pb2 as pb
 from corral.v1.jobs_pb2_grpc import JobServiceStub
 from tests.unit.gateway_grpc.grpc_stage import BEARER, OBJECT, TOKEN, Stage, stage

@@ -1,11 +1,8 @@
-"""The .proto files: their style, what is recorded about them, and the stubs made of them."""
+"""The .proto files: their style, what is recorded about them, and the services of the stubs."""
 
 from __future__ import annotations
 
-import subprocess
-import sys
 from collections.abc import Callable
-from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -18,11 +15,12 @@ from google.protobuf.descriptor_pb2 import (
 )
 
 from corral.api import all_kinds
+from corral.client import KINDS
 from corral.gateway.grpc.operations import STREAMS, UNARIES
 from corral.gateway.grpc.server import faces, generic_name
-from corral.jobs import KINDS
 from tests.unit.gateway_grpc.proto_breaking import breaks
 from tests.unit.gateway_grpc.proto_rules import problems
+from tools.protos.build import is_current
 
 Change = Callable[[FileDescriptorSet], object]
 
@@ -190,35 +188,8 @@ def test_what_would_break_old_clients_is_seen(
 # --- what is made of them ----------------------------------------------------------------------
 
 
-def test_files_made_of_the_kinds_are_up_to_date(repository: Path) -> None:
-    script = [sys.executable, "tools/gen_proto.py", "--check"]
-    done = subprocess.run(script, cwd=repository, capture_output=True, text=True, timeout=120)
-    assert done.returncode == 0, done.stdout + done.stderr
-
-
-def test_stubs_are_of_the_protos(protos: FileDescriptorSet) -> None:
-    for file in protos.file:
-        file.ClearField("source_code_info")
-        module = file.name.removesuffix(".proto").replace("/", ".")
-        stub = FileDescriptorProto()
-        import_module(f"{module}_pb2").DESCRIPTOR.CopyToProto(stub)
-        assert _plain(stub) == _plain(file), f"run python tools/gen_proto.py: {file.name}"
-        for service in file.service:
-            methods = import_module(f"{module}_pb2_grpc").__dict__[f"{service.name}Servicer"]
-            assert {m.name for m in service.method} <= set(vars(methods))
-
-
-def _plain(file: FileDescriptorProto) -> bytes:
-    """Without JSON names that say nothing new, which one of the two leaves out."""
-    copy = FileDescriptorProto.FromString(file.SerializeToString())
-    pending = list(copy.message_type)
-    for message in pending:
-        pending += message.nested_type
-        for field in message.field:
-            first, *rest = field.name.split("_")
-            if field.json_name == first + "".join(word[:1].upper() + word[1:] for word in rest):
-                field.ClearField("json_name")
-    return copy.SerializeToString(deterministic=True)
+def test_the_stubs_are_of_these_sources() -> None:
+    assert is_current(), "corral/v1 is out of date: run make install"
 
 
 def test_every_kind_with_a_schema_has_a_service_of_its_own() -> None:

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from corral.controllers.spot.engines_directory import repack
+from corral.families.spot.backups.directory_engine import repack
 from corral.inpod.snapshots import DIRECTORY_NOTE, Snapshots, main, unpack
 from corral.oci import OWN, Artifacts, Reference, Unavailable, push_image
 from tests.registries import RunningRegistry, running_registry

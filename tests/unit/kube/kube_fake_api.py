@@ -12,8 +12,8 @@ from aiohttp import web
 from aiohttp.test_utils import TestServer
 
 from corral.kube.client import KubeClient
-from corral.kube.config import ClusterConfig
-from corral.kube.transport import ClientSettings
+from corral.kube.connection.config import ClusterConfig
+from corral.kube.connection.transport import ClientSettings
 
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 

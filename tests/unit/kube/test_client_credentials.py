@@ -10,15 +10,15 @@ from typing import Any
 
 import pytest
 
-from corral.kube.config import ClusterConfig, ConfigError, ExecPlugin, Impersonation
-from corral.kube.credentials import (
+from corral.kube.connection.config import ClusterConfig, ConfigError, ExecPlugin, Impersonation
+from corral.kube.connection.credentials import (
     Credential,
     FileTokenSource,
     credential_source,
     impersonation_headers,
 )
-from corral.kube.execplugin import ExecSource
-from corral.kube.proxy import proxy_for
+from corral.kube.connection.execplugin import ExecSource
+from corral.kube.connection.proxy import proxy_for
 
 V1 = "client.authentication.k8s.io/v1"
 

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 import yaml
 
-from corral.kube.config import ClusterConfig, ConfigError, Impersonation
-from corral.kube.kubeconfig import in_cluster_config, load_config, load_kubeconfig
+from corral.kube.connection.config import ClusterConfig, ConfigError, Impersonation
+from corral.kube.connection.kubeconfig import in_cluster_config, load_config, load_kubeconfig
 
 
 def write(path: Path, **fields: Any) -> str:

@@ -11,7 +11,7 @@ from aiohttp import WSMsgType, web
 from kube_fake_api import FakeApi, refuse
 
 from corral.kube import ExecResult, KubeConnectionError, errors
-from corral.kube.streams import STDERR, STDOUT, exit_code
+from corral.kube.podstreams.streams import STDERR, STDOUT, exit_code
 
 Serve = Callable[..., Awaitable[FakeApi]]
 

@@ -24,11 +24,11 @@ from corral.kube import (
     KubeConnectionError,
     errors,
 )
-from corral.kube.config import ConfigError, Impersonation
-from corral.kube.credentials import Credential
+from corral.kube.connection.config import ConfigError, Impersonation
+from corral.kube.connection.credentials import Credential
+from corral.kube.connection.tls import TlsContexts
+from corral.kube.connection.transport import parse_warning
 from corral.kube.resources import NAMESPACES, PODS
-from corral.kube.tls import TlsContexts
-from corral.kube.transport import parse_warning
 
 Serve = Callable[..., Awaitable[FakeApi]]
 

@@ -7,8 +7,8 @@ import asyncio
 import pytest
 
 from corral.kube.client import KubeClient, KubeConnectionError
-from corral.kube.config import ClusterConfig
-from corral.kube.logs import LogRequest, open_log, read_log
+from corral.kube.connection.config import ClusterConfig
+from corral.kube.podstreams.logs import LogRequest, open_log, read_log
 
 HEAD = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n"
 

@@ -186,14 +186,16 @@ async def test_other_bytes_are_no_layer(
     assert names(tmp_path) == []
 
 
-async def test_a_layer_that_ends_early_is_unavailable(
-    registry: FakeRegistry, tmp_path: Path
+@pytest.mark.parametrize("ranges", [True, False])
+async def test_a_layer_that_is_shorter_than_its_manifest_says(
+    registry: FakeRegistry, tmp_path: Path, ranges: bool
 ) -> None:
+    registry.ranges = ranges
     async with client(registry) as artifacts:
         ref = await push(artifacts, BIG)
         layer = (await artifacts.manifest(ref)).layers[0]
         registry.lie = lambda content: content[:100]
-        with pytest.raises(RegistryError):
+        with pytest.raises(DigestMismatch, match="has 100 bytes, its manifest says 4500"):
             await artifacts.fetch(ref, layer, tmp_path / "target")
     assert names(tmp_path) == []
 

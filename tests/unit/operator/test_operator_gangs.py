@@ -7,9 +7,9 @@ from typing import Any, cast
 
 import pytest
 
-from corral.api.mpi import MPIJOBS
+from corral.api.mpi.kinds import MPIJOBS
 from corral.kube.client import KubeClient
-from corral.kube.config import ClusterConfig
+from corral.kube.connection.config import ClusterConfig
 from corral.kube.errors import NotFound
 from corral.kube.resources import Resource
 from corral.operator.process import (
@@ -20,7 +20,7 @@ from corral.operator.process import (
 )
 from corral.operator.settings import ProcessSettings
 from corral.runtime.webhooks import AdmissionRequest
-from tests.unit.controllers.mpijob.mpijob_cases import edited, job
+from tests.unit.families.mpijob.mpijob_cases import edited, job
 
 Obj = dict[str, Any]
 PATH = "spec.runPolicy.schedulingPolicy"

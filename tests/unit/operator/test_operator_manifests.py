@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
 import pytest
@@ -9,7 +10,7 @@ import yaml
 from typer.testing import CliRunner
 
 from corral.api import all_crds, all_kinds
-from corral.api.spot import CLOUD_LABEL, INSTANCE_LABEL
+from corral.api.spot.kinds import CLOUD_LABEL, INSTANCE_LABEL
 from corral.cli.main import app
 from corral.operator import rbac
 from corral.operator.manifests import (
@@ -22,7 +23,7 @@ from corral.operator.settings import ProcessSettings
 from corral.runtime.webhooks import INJECT_LABEL
 
 Obj = dict[str, Any]
-OWN = (*rbac.namespace_rules(), *rbac.LOCAL_NAMESPACE_RULES)
+OWN = (*rbac.namespace_rules(), *rbac.KUBELET_TOKEN_RULES, *rbac.LOCAL_NAMESPACE_RULES)
 
 
 def found(kind: str, name: str = "", objects: list[Obj] | None = None) -> Obj:
@@ -40,24 +41,39 @@ def container() -> Obj:
     return only
 
 
+def granted(objects: list[Obj]) -> set[tuple[str, str, str]]:
+    """What the operator may do in the whole cluster."""
+    return {
+        (rule["apiGroups"][0], resource, verb)
+        for name in (rbac.NAME, rbac.WORKLOADS)
+        for rule in found("ClusterRole", name, objects=objects)["rules"]
+        for resource in rule["resources"]
+        for verb in rule["verbs"]
+    }
+
+
 def test_everything_is_there() -> None:
     kinds = [obj["kind"] for obj in install_objects()]
     assert kinds == [
         *["CustomResourceDefinition"] * len(all_crds()),
         "Namespace",
         "ServiceAccount",
-        "ClusterRole",
-        "ClusterRoleBinding",
+        *["ClusterRole", "ClusterRoleBinding"] * 2,
         *["Role", "RoleBinding"] * 2,
-        *["ClusterRole"] * 3,
+        *["ServiceAccount", "ClusterRole", "ClusterRoleBinding"],
+        *["ClusterRole"] * 6,
+        "ValidatingAdmissionPolicy",
+        "ValidatingAdmissionPolicyBinding",
         "Service",
         "Service",
         "Service",
         "PodDisruptionBudget",
+        "NetworkPolicy",
         "Deployment",
         "ServiceAccount",
         "ClusterRole",
         "ClusterRoleBinding",
+        "NetworkPolicy",
         "DaemonSet",
         "MutatingWebhookConfiguration",
         "ValidatingWebhookConfiguration",
@@ -80,6 +96,82 @@ def test_what_differs_is_set_everywhere() -> None:
     for kind in ("MutatingWebhookConfiguration", "ValidatingWebhookConfiguration"):
         for webhook in found(kind, objects=objects)["webhooks"]:
             assert webhook["clientConfig"]["service"]["namespace"] == "elsewhere"
+
+
+def test_rights_where_jobs_run_can_be_given_by_namespace() -> None:
+    objects = install_objects(InstallSettings(tenants=("team-a", "team-b")))
+    bound = [
+        (obj["kind"], obj["metadata"].get("namespace"))
+        for obj in objects
+        if obj["kind"].endswith("RoleBinding") and obj["roleRef"]["name"] == rbac.WORKLOADS
+    ]
+    assert bound == [("RoleBinding", "team-a"), ("RoleBinding", "team-b")]
+    everywhere = found("ClusterRole", rbac.NAME, objects=objects)["rules"]
+    given = {
+        (resource, verb)
+        for rule in everywhere
+        for resource in rule["resources"]
+        for verb in rule["verbs"]
+    }
+    assert not {right for right in given if right[0] == "secrets"}
+    assert {verb for resource, verb in given if resource == "pods"} == {"list", "watch"}
+    assert {verb for resource, verb in given if resource == "jobs"} == {"list", "watch"}
+
+
+def test_kubelets_are_asked_with_a_right_of_its_own() -> None:
+    objects = install_objects(InstallSettings("elsewhere"))
+    account = {"kind": "ServiceAccount", "name": rbac.KUBELETS, "namespace": "elsewhere"}
+    binding = found("ClusterRoleBinding", rbac.KUBELETS, objects=objects)
+    assert binding["subjects"] == [account]
+    bound = [
+        obj["metadata"]["name"]
+        for obj in objects
+        if obj["kind"].endswith("RoleBinding") and obj["subjects"] == [account]
+    ]
+    assert bound == [rbac.KUBELETS]
+    right = {"apiGroups": [""], "resources": ["nodes/checkpoint"], "verbs": ["create"]}
+    assert found("ClusterRole", rbac.KUBELETS, objects=objects)["rules"] == [right]
+    assert ("", "nodes/checkpoint", "create") not in granted(objects)
+    tokens = {
+        "apiGroups": [""],
+        "resources": ["serviceaccounts/token"],
+        "verbs": ["create"],
+        "resourceNames": [rbac.KUBELETS],
+    }
+    own = found("Role", rbac.NAME, objects=objects)
+    assert own["metadata"]["namespace"] == "elsewhere"
+    assert tokens in own["rules"]
+
+
+def test_both_roles_together_are_all_rights() -> None:
+    def rights(rules: Iterable[rbac.Rule]) -> set[tuple[str, str, str, tuple[str, ...]]]:
+        return {
+            (rule.group, resource, verb, rule.names)
+            for rule in rules
+            for resource in rule.resources
+            for verb in rule.verbs
+        }
+
+    everywhere, workloads = rbac.split(cluster_rules())
+    assert rights(everywhere) | rights(workloads) == rights(cluster_rules())
+    assert not rights(everywhere) & rights(workloads)
+
+
+def test_our_pods_are_reached_at_their_ports_alone_and_reach_no_metadata() -> None:
+    spec = found("NetworkPolicy", rbac.NAME)["spec"]
+    assert (
+        spec["podSelector"]["matchLabels"].items()
+        <= found("Deployment")["spec"]["template"]["metadata"]["labels"].items()
+    )
+    served = {port["containerPort"] for port in container()["ports"]}
+    assert {port["port"] for rule in spec["ingress"] for port in rule["ports"]} == served
+    blocked = {net for to in spec["egress"][0]["to"] for net in to["ipBlock"]["except"]}
+    assert "169.254.0.0/16" in blocked
+    names = spec["egress"][1]  # caches on nodes answer at link-local addresses
+    assert {(p["protocol"], p["port"]) for p in names["ports"]} == {("UDP", 53), ("TCP", 53)}
+    assert "to" not in names and len(spec["egress"]) == 2
+    lent = install_objects(InstallSettings(allow_metadata=True))
+    assert found("NetworkPolicy", rbac.NAME, objects=lent)["spec"]["egress"] == [{}]
 
 
 def test_replicas_survive_each_other() -> None:
@@ -114,6 +206,23 @@ def test_notices_run_on_spot_machines_and_write_to_nodes_alone() -> None:
         "nodes/status",
     }
     assert only["securityContext"] == container()["securityContext"]
+
+
+def test_nobody_connects_to_any_of_our_pods_but_at_ports_that_are_served() -> None:
+    """Each has a policy, whatever makes it."""
+    objects = install_objects()
+    chosen = [o["spec"] for o in objects if o["kind"] == "NetworkPolicy"]
+    for obj in objects:
+        if obj["kind"] in ("Deployment", "DaemonSet"):
+            labels = obj["spec"]["template"]["metadata"]["labels"]
+            (policy,) = (
+                p for p in chosen if p["podSelector"]["matchLabels"].items() <= labels.items()
+            )
+            (only,) = obj["spec"]["template"]["spec"]["containers"]
+            served = {port["containerPort"] for port in only.get("ports", ())}
+            assert {
+                p["port"] for rule in policy.get("ingress", ()) for p in rule["ports"]
+            } == served
 
 
 def test_pods_may_do_nothing() -> None:
@@ -178,6 +287,8 @@ class TestRights:
         for rule in (*cluster_rules(), *rbac.LOCAL_RULES, *OWN):
             assert rule.group != "rbac.authorization.k8s.io"
             assert not {"bind", "escalate", "impersonate"} & set(rule.verbs)
+            if "serviceaccounts/token" in rule.resources:
+                assert rule.names == (rbac.KUBELETS,)
 
     @pytest.mark.parametrize("resource", ["secrets"])
     def test_secrets_are_never_listed(self, resource: str) -> None:
@@ -196,12 +307,18 @@ class TestRights:
                         seen.add(right)
 
     def test_the_same_rules_beside_an_embedded_server(self) -> None:
-        installed = found("ClusterRole", rbac.NAME)["rules"]
-        local = found("ClusterRole", rbac.NAME, objects=local_objects("someone"))["rules"]
-        assert local[: len(installed)] == installed
-        assert len(local) == len(installed) + len(rbac.LOCAL_RULES) + len(rbac.AGENT_RULES)
-        binding = found("ClusterRoleBinding", objects=local_objects("someone"))
-        assert binding["subjects"] == [rbac.user("someone")]
+        beside = local_objects("someone")
+        more = (*rbac.LOCAL_RULES, *rbac.AGENT_RULES)
+        assert granted(beside) - granted(install_objects()) == {
+            (rule.group, resource, verb)
+            for rule in more
+            for resource in rule.resources
+            for verb in rule.verbs
+        }
+        assert granted(install_objects()) <= granted(beside)
+        for name in (rbac.NAME, rbac.WORKLOADS):
+            binding = found("ClusterRoleBinding", name, objects=beside)
+            assert binding["subjects"] == [rbac.user("someone")]
 
     def test_rights_that_families_share(self) -> None:
         first = rbac.Rule("", ("pods", "services"), ("get", "list"))

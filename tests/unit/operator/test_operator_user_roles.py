@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from corral.api import all_kinds
 from corral.operator.user_roles import user_roles
 
 KUBEFLOW = "rbac.authorization.kubeflow.org/aggregate-to-kubeflow-"
@@ -28,6 +29,36 @@ def test_who_may_do_what(who: str, verbs: list[str] | None, more: list[str]) -> 
     assert role["rules"] == [
         {"apiGroups": ["kubeflow.org"], "resources": resources, "verbs": verbs}
     ]
+
+
+def rights(who: str) -> set[tuple[str, str]]:
+    rules = ROLES[f"corral-{who}"]["rules"]
+    return {
+        (plural, verb) for rule in rules for plural in rule["resources"] for verb in rule["verbs"]
+    }
+
+
+def test_every_kind_can_be_viewed() -> None:
+    plurals = {kind.resource().plural for kind in all_kinds()} - {"mpijobs"}
+    assert rights("view") == {(plural, verb) for plural in plurals for verb in READ}
+
+
+def test_editors_write_what_people_author() -> None:
+    given = rights("edit")
+    assert ("trainingjobs", "create") in given
+    assert ("federateddeployments", "patch") in given
+    for plural in ("checkpoints", "trainingrounds", "modelcheckpoints"):
+        assert {verb for found, verb in given if found == plural} == {"delete", "deletecollection"}
+
+
+def test_what_costs_money_is_for_administrators() -> None:
+    assert not {right for right in rights("edit") if right[0] == "spotinstancevms"}
+    assert ("spotinstancevms", "create") in rights("admin")
+
+
+def test_nobody_writes_statuses_of_our_kinds() -> None:
+    for who in ("view", "edit", "admin"):
+        assert not {plural for plural, _ in rights(who) if "/" in plural}
 
 
 def test_administrators_have_what_is_labelled() -> None:

@@ -9,7 +9,7 @@ from typing import Any
 import orjson
 import pytest
 
-from corral.controllers.trainingjob.webhooks import change_remarks
+from corral.families.trainingjob.webhooks import change_remarks
 from corral.operator.process import all_hooks
 from corral.runtime.webhooks import AdmissionRequest
 

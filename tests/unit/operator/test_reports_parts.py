@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 
-from corral.controllers.trainingjob.checkpointing import JOB_UID, TIME
+from corral.families.trainingjob.checkpoints.summaries import JOB_UID, TIME
 from corral.kube.types import Obj
 from corral.operator.reports.bodies import Commit, Report, UploadRequest, parsed
 from corral.operator.reports.errors import Fenced, Malformed, TooMany
-from corral.operator.reports.limits import PodLimits
+from corral.operator.reports.limits import BodyLimits, PodLimits
 from corral.operator.reports.plans import PLAN, Plan, interval_of, next_plan, plan_of
 from corral.operator.reports.progress import Rate, progress_of
 
@@ -65,6 +65,17 @@ def test_fenced_says_so() -> None:
 
 
 # --- limits ------------------------------------------------------------------------------------
+
+
+def test_a_namespace_has_a_share_of_the_memory_for_bodies() -> None:
+    limits = BodyLimits(per_namespace=100, in_all=150)
+    with limits.room("a", 60), limits.room("a", 40), limits.room("b", 50):
+        with pytest.raises(TooMany, match="namespace a has 100 bytes"), limits.room("a", 1):
+            pass
+        with pytest.raises(TooMany, match="namespace c has 0 bytes"), limits.room("c", 1):
+            pass
+    with limits.room("a", 100):
+        pass
 
 
 def test_each_pod_has_its_own_limit() -> None:

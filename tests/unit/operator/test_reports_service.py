@@ -8,7 +8,7 @@ from typing import Any, cast
 
 import pytest
 
-from corral.controllers.trainingjob.checkpoint_stores import Stores
+from corral.families.trainingjob.checkpoints.stores import Stores
 from corral.kube.client import KubeClient, KubeConnectionError
 from corral.kube.errors import InternalError
 from corral.kube.types import Obj
@@ -18,7 +18,7 @@ from corral.operator.reports.identity import TokenChecker
 from corral.operator.reports.progress import ProgressBook
 from corral.operator.reports.service import Caller, ReportService
 from corral.operator.reports.views import Views
-from corral.runtime.recorder import EventRecorder
+from corral.runtime.events.recorder import EventRecorder
 
 AUDIENCE = "corral.dev/report"
 

@@ -14,11 +14,11 @@ from aiohttp import web
 from aiohttp.test_utils import TestServer
 
 from corral.kube.client import KubeClient
-from corral.kube.config import ClusterConfig
+from corral.kube.connection.config import ClusterConfig
+from corral.kube.connection.transport import ClientSettings
 from corral.kube.resources import CONFIGMAPS
-from corral.kube.transport import ClientSettings
 from corral.kube.types import Obj
-from corral.runtime.reflector import Scope
+from corral.runtime.informers.reflector import Scope
 
 SCOPE = Scope(CONFIGMAPS, "ns")
 

@@ -7,7 +7,14 @@ from pathlib import Path
 
 import pytest
 
-from corral.runtime.listening import Listen, bind, bind_or_any, keep_facts, kept_ports, shown
+from corral.runtime.serving.listening import (
+    Listen,
+    bind,
+    bind_or_any,
+    keep_facts,
+    kept_ports,
+    shown,
+)
 
 
 def test_whoever_connects_early_waits_in_the_queue() -> None:

@@ -11,7 +11,7 @@ from runtime_fakes import Clock, fake_cluster, now, obj, refusal, virtual
 
 from corral.kube.types import Obj
 from corral.runtime import EventCorrelator, EventRecorder, RuntimeMetrics
-from corral.runtime.correlation import event_name, make_event
+from corral.runtime.events.correlation import event_name, make_event
 
 EVENTS = "/api/v1/namespaces/ns/events"
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 
 import pytest
 from aiohttp import web
@@ -161,3 +162,26 @@ async def test_it_looks_again_and_outlives_errors(setup: Setup) -> None:
     with pytest.raises(asyncio.CancelledError):
         await one.run()
     assert one.current is not None
+
+
+async def test_it_outlives_a_full_disk(
+    setup: Setup, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    place = tmp_path / "tmp"
+    rounds = 0
+
+    async def sleep(_: float) -> None:
+        nonlocal rounds
+        rounds += 1
+        if rounds == 2:
+            place.mkdir()
+        if rounds == 3:
+            raise asyncio.CancelledError
+
+    monkeypatch.setattr("tempfile.tempdir", str(place))
+    one = CertificateKeeper(
+        setup[1], namespace="ns", secret="certificate", hosts=["h"], now=setup[2], sleep=sleep
+    )
+    with pytest.raises(asyncio.CancelledError):
+        await one.run()
+    assert one.problem() == ""

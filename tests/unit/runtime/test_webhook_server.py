@@ -13,7 +13,7 @@ import pytest
 from aiohttp.test_utils import TestClient, TestServer
 from prometheus_client import CollectorRegistry, generate_latest
 
-from corral.api.training import TRAININGJOBS, TrainingJob
+from corral.api.training.kinds import TRAININGJOBS, TrainingJob
 from corral.kube.errors import Forbidden
 from corral.kube.problems import invalid_value
 from corral.kube.resources import CONFIGMAPS, PODS, Resource

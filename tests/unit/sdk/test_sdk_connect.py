@@ -11,7 +11,7 @@ import pytest
 
 import corral
 import corral.sdk
-from corral.jobs.errors import BadRequest
+from corral.client.errors import BadRequest
 from corral.sdk.clients import AsyncTrainingClient
 from corral.sdk.connect import Connection, connect
 from corral.sdk.errors import NoCluster

@@ -17,7 +17,7 @@ from typing import Any
 import pytest
 
 from corral.sdk.errors import CannotShip
-from corral.sdk.functions import ARGUMENTS, program_of
+from corral.sdk.programs.functions import ARGUMENTS, program_of
 from tests.unit.sdk import sdk_elsewhere
 from tests.unit.sdk.sdk_elsewhere import far_away
 

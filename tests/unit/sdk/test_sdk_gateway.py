@@ -12,14 +12,14 @@ import orjson
 import pytest
 from aiohttp import web
 
-from corral.jobs import errors
-from corral.jobs.kinds import kind_of
-from corral.jobs.queries import ListQuery
+from corral.client import errors
+from corral.client.kinds import kind_of
+from corral.client.queries import ListQuery
 from corral.sdk.errors import CannotShip, NoCluster
 from corral.sdk.gateway import GatewayAccess
 from corral.sdk.problems import error_of
+from corral.sdk.programs.shipping import INLINE_ONLY
 from corral.sdk.serverevents import ServerEvent, server_events
-from corral.sdk.shipping import INLINE_ONLY
 
 KIND = kind_of("trainingjobs")
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from corral.sdk.archive import SKIPPED
-from corral.sdk.ignore import walk
+from corral.sdk.programs.archive import SKIPPED
+from corral.sdk.programs.ignore import walk
 
 FILES = (
     "train.py", "a/b/k.txt", "a/foo.bin", "a/b/foo.bin", "c/y.log", "c/d/y.log", "data/x/1",

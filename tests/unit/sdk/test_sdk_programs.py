@@ -8,13 +8,13 @@ from typing import Any
 
 import pytest
 
-from corral.api.training import TrainingJob
-from corral.jobs.errors import BadRequest
-from corral.sdk.archive import pack_files
+from corral.api.training.kinds import TrainingJob
+from corral.client.errors import BadRequest
 from corral.sdk.errors import CannotShip
-from corral.sdk.programs import Code, code_of
+from corral.sdk.programs.archive import pack_files
+from corral.sdk.programs.program import Code, code_of
+from corral.sdk.programs.shipping import inline
 from corral.sdk.resources import ResourceSpec
-from corral.sdk.shipping import inline
 from corral.sdk.training import TrainOptions, checkpoint_of, job_name, training_job
 
 Obj = dict[str, Any]

@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from corral.sdk.archive import IGNORE_FILE, pack, pack_files
 from corral.sdk.errors import CannotShip
-from corral.sdk.shipping import INLINE_ONLY, WORKDIR, Shipped, inline
+from corral.sdk.programs.archive import IGNORE_FILE, pack, pack_files
+from corral.sdk.programs.shipping import INLINE_ONLY, WORKDIR, Shipped, inline
 
 
 def names(archive: bytes) -> list[str]:

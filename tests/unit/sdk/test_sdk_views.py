@@ -10,10 +10,10 @@ from typing import Any
 import pytest
 from rich.console import Console
 
-from corral.api.mpi import MPIJob as MPIJobKind
-from corral.jobs.errors import BadRequest
-from corral.jobs.explain import Explanation
-from corral.jobs.kinds import Role, kind_of
+from corral.api.mpi.kinds import MPIJob as MPIJobKind
+from corral.client.errors import BadRequest
+from corral.client.explain.explanation import Explanation
+from corral.client.kinds import Role, kind_of
 from corral.sdk.display import span
 from corral.sdk.explained import Explained
 from corral.sdk.mpijobs import MPIJob

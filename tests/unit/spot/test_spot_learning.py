@@ -122,6 +122,15 @@ def test_refusals_in_a_row_block_longer_up_to_a_limit_and_a_machine_ends_it() ->
     assert blocks.refuse(A, now, Refusal.STOCK_OUT) - now == lengths[0]
 
 
+def test_a_refusal_of_a_wrong_clock_blocks_nothing_once_it_is_right() -> None:
+    blocks, ahead = Blocks(), 2 * 365 * 24 * HOUR
+    blocks.refuse(A, ahead, Refusal.STOCK_OUT)
+    assert blocks.blocked(A, ahead)
+    assert not blocks.blocked(A, 0.0)
+    assert blocks.refuse(A, 0.0, Refusal.STOCK_OUT) <= HOUR
+    assert blocks.blocked(A, 0.0)
+
+
 def test_memory_is_kept_as_json() -> None:
     memory = Memory()
     offer = Offer(A, 9.5, published_hazard=0.1)

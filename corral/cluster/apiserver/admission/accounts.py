@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 from corral.cluster.apiserver.admission.chain import Plugin
 from corral.cluster.apiserver.admission.lookup import Parsed
 from corral.cluster.apiserver.admission.refusals import refuse, refuse_early
-from corral.cluster.apiserver.registry.core import NAME_LETTERS, AdmissionRequest
+from corral.cluster.apiserver.crud.core import NAME_LETTERS, AdmissionRequest
 from corral.cluster.apiserver.store import Store
 from corral.kube.types import Obj
 

@@ -11,7 +11,7 @@ from corral.cluster.apiserver.admission.refusals import refuse
 from corral.cluster.apiserver.auth.attributes import Attributes
 from corral.cluster.apiserver.auth.authorization import Authorizer
 from corral.cluster.apiserver.auth.users import MASTERS, UserInfo
-from corral.cluster.apiserver.registry.core import AdmissionRequest
+from corral.cluster.apiserver.crud.core import AdmissionRequest
 from corral.kube.types import Obj
 
 if TYPE_CHECKING:

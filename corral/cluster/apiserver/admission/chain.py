@@ -4,13 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from corral.cluster.apiserver.registry.core import AdmissionRequest
+from corral.cluster.apiserver.crud.core import AdmissionRequest
 
 
 class Plugin:
     """One admission plugin. ``tables`` names the tables it cares about; None = all of them."""
 
     tables: frozenset[str] | None = None
+
+    def looks(self, request: AdmissionRequest) -> bool:
+        """Whether it may look at the object of a request (of a table that it cares for)."""
+        return True
 
     async def mutate(self, request: AdmissionRequest) -> bool:
         """Change ``request.object``, leaving it normal and defaulted; True when it did."""
@@ -38,6 +42,15 @@ class Chain:
                 if (p.tables is None or table in p.tables) and getattr(type(p), method) is not base
             ]
         return found
+
+    def looks(self, request: AdmissionRequest) -> bool:
+        """Whether any plugin may look at the object of a request."""
+        table = request.kind.info.table
+        plugins = {
+            *self._of(self._mutating, table, "mutate"),
+            *self._of(self._validating, table, "validate"),
+        }
+        return any(plugin.looks(request) for plugin in plugins)
 
     async def mutate(self, request: AdmissionRequest) -> bool:
         changed = False

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import NamedTuple
 
-from corral.cluster.apiserver.admission.amounts import ZERO, Amounts, amounts, pod_total
 from corral.cluster.apiserver.admission.chain import Plugin
 from corral.cluster.apiserver.admission.lookup import Parsed
+from corral.cluster.apiserver.admission.quotas.amounts import ZERO, Amounts, amounts, pod_total
 from corral.cluster.apiserver.admission.refusals import join, refuse
-from corral.cluster.apiserver.registry.core import AdmissionRequest
+from corral.cluster.apiserver.crud.core import AdmissionRequest
 from corral.cluster.apiserver.store import Store
 from corral.kube.quantity import Quantity
 from corral.kube.types import Obj

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from corral.cluster.apiserver import errors as say
 from corral.cluster.apiserver.admission.chain import Plugin
-from corral.cluster.apiserver.registry.core import AdmissionRequest
+from corral.cluster.apiserver.crud.core import AdmissionRequest
 from corral.cluster.apiserver.store import Store
 
 IMMORTAL = frozenset({"default", "kube-system", "kube-public"})
@@ -16,6 +16,9 @@ class NamespaceLifecycle(Plugin):
 
     def __init__(self, store: Store) -> None:
         self._store = store
+
+    def looks(self, request: AdmissionRequest) -> bool:
+        return False
 
     async def mutate(self, request: AdmissionRequest) -> bool:
         self._check(request)

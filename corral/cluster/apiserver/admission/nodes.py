@@ -12,7 +12,7 @@ from corral.cluster.apiserver.admission.refusals import refuse
 from corral.cluster.apiserver.auth.attributes import Attributes
 from corral.cluster.apiserver.auth.authorization import Authorizer
 from corral.cluster.apiserver.auth.node import node_identity
-from corral.cluster.apiserver.registry.core import AdmissionRequest
+from corral.cluster.apiserver.crud.core import AdmissionRequest
 from corral.cluster.apiserver.store import Store
 from corral.kube.types import Obj
 

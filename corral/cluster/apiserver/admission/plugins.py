@@ -11,7 +11,6 @@ from collections.abc import Iterable
 from corral.cluster.apiserver.admission.accounts import ServiceAccounts
 from corral.cluster.apiserver.admission.certificates import CertificateRequests
 from corral.cluster.apiserver.admission.chain import Plugin
-from corral.cluster.apiserver.admission.client import Resolve, ServiceResolver, WebhookClient
 from corral.cluster.apiserver.admission.limits import LimitRanger
 from corral.cluster.apiserver.admission.nodes import NodeRestriction, TopologyLabels
 from corral.cluster.apiserver.admission.pods import (
@@ -20,19 +19,25 @@ from corral.cluster.apiserver.admission.pods import (
     PodResize,
     RuntimeClasses,
 )
+from corral.cluster.apiserver.admission.podsecurity.plugin import PodSecurity
 from corral.cluster.apiserver.admission.policies import MutatingPolicies, ValidatingPolicies
 from corral.cluster.apiserver.admission.priority import Priority
-from corral.cluster.apiserver.admission.quota import ResourceQuota
+from corral.cluster.apiserver.admission.quotas.plugin import ResourceQuota
 from corral.cluster.apiserver.admission.rbac import Escalation
-from corral.cluster.apiserver.admission.security import PodSecurity
 from corral.cluster.apiserver.admission.storage import (
     ClaimResize,
     DefaultIngressClass,
     DefaultStorageClass,
     InUseProtection,
 )
+from corral.cluster.apiserver.admission.tenancy import Tenancy
 from corral.cluster.apiserver.admission.views import KindFinder
-from corral.cluster.apiserver.admission.webhooks import MutatingWebhooks, ValidatingWebhooks
+from corral.cluster.apiserver.admission.webhooks.client import (
+    Resolve,
+    ServiceResolver,
+    WebhookClient,
+)
+from corral.cluster.apiserver.admission.webhooks.plugin import MutatingWebhooks, ValidatingWebhooks
 from corral.cluster.apiserver.auth.authorization import Authorizer
 from corral.cluster.apiserver.resources import Catalog
 from corral.cluster.apiserver.store import Store
@@ -48,8 +53,12 @@ def default_plugins(
     catalog: Catalog,
     resolver: Resolve | None = None,
     node_restriction: bool = True,
+    one_tenant: bool = False,
 ) -> list[Plugin]:
-    """Make the plugins. ``resolver`` finds services of webhooks; without one the store does."""
+    """Make the plugins. ``resolver`` finds services of webhooks; without one the store does.
+
+    ``one_tenant``: refuse a second one while pods are not kept apart.
+    """
     client = WebhookClient(resolver or ServiceResolver(store))
     built_in: list[Plugin] = [
         LimitRanger(store),
@@ -82,6 +91,7 @@ def default_plugins(
             before=(policies,),
         ),
         Escalation(authorizer),
+        *([Tenancy(store)] if one_tenant else []),
         ValidatingPolicies(store, catalog, kinds=kinds, authorizer=authorizer),
         ValidatingWebhooks(store, catalog, kinds=kinds, authorizer=authorizer, client=client),
         # Last: between its charge and the write nothing may wait.

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+import math
+from collections.abc import Iterator
+from typing import Any, NamedTuple, TypeAlias
 
-from corral.cluster.apiserver.admission.amounts import amounts, pod_total, quantity
 from corral.cluster.apiserver.admission.chain import Plugin
 from corral.cluster.apiserver.admission.lookup import Parsed
+from corral.cluster.apiserver.admission.quotas.amounts import amounts, pod_total, quantity
 from corral.cluster.apiserver.admission.refusals import refuse, refuse_early
-from corral.cluster.apiserver.registry.core import AdmissionRequest
+from corral.cluster.apiserver.crud.core import AdmissionRequest
 from corral.cluster.apiserver.store import Store
 from corral.kube.types import Obj
 
@@ -159,40 +161,68 @@ class RuntimeClasses(Plugin):
 def _merge(first: list[Obj], second: list[Obj]) -> list[Obj]:
     """Both lists without what another toleration already covers."""
     every = [*first, *second]
+    later, needless = _Coverage(), set()
+    for index in reversed(range(len(every))):
+        if later.covers(every[index], by_itself=False):
+            needless.add(index)
+        later.add(every[index])
     merged: list[Obj] = []
+    before = _Coverage()
     for index, one in enumerate(every):
-        if any(_covers(other, one) for other in merged):
-            continue
-        if any(other != one and _covers(other, one) for other in every[index + 1 :]):
-            continue
-        merged.append(one)
+        if index not in needless and not before.covers(one):
+            merged.append(one)
+            before.add(one)
     return merged
 
 
-def _covers(wide: Obj, narrow: Obj) -> bool:
-    if wide == narrow:
-        return True
-    operator = wide.get("operator") or "Equal"
-    key = wide.get("key", "")
-    if narrow.get("key", "") != key and (key or operator != "Exists"):
-        return False
-    effect = wide.get("effect", "")
-    if effect and narrow.get("effect", "") != effect:
-        return False
-    if effect == "NoExecute" and not _lasts(wide, narrow):
-        return False
-    if operator == "Exists":
-        return True
-    same = narrow.get("value", "") == wide.get("value", "")
-    return operator == "Equal" and narrow.get("operator") == "Equal" and same
+_Reach: TypeAlias = tuple[str, str, str | None]
+"""Key, effect and value of what a toleration covers; no value stands for every one."""
 
 
-def _lasts(wide: Obj, narrow: Obj) -> bool:
-    limit: Any = wide.get("tolerationSeconds")
-    if limit is None:
-        return True
-    wanted: Any = narrow.get("tolerationSeconds")
-    return wanted is not None and wanted <= limit
+class _Coverage:
+    """What some tolerations together cover."""
+
+    def __init__(self) -> None:
+        self._same: set[frozenset[tuple[str, Any]]] = set()
+        self._longest: dict[_Reach, list[tuple[float, frozenset[tuple[str, Any]]]]] = {}
+        """For how many seconds, by which toleration: the two that last longest."""
+
+    def add(self, one: Obj) -> None:
+        itself = frozenset(one.items())
+        if itself in self._same:
+            return
+        self._same.add(itself)
+        operator, effect = one.get("operator") or "Equal", one.get("effect", "")
+        if operator not in ("Exists", "Equal"):
+            return
+        value = None if operator == "Exists" else one.get("value", "")
+        seconds = one.get("tolerationSeconds") if effect == "NoExecute" else None
+        longest = self._longest.setdefault((one.get("key", ""), effect, value), [])
+        longest.append((math.inf if seconds is None else seconds, itself))
+        longest.sort(key=lambda item: -item[0])
+        del longest[2:]
+
+    def covers(self, one: Obj, *, by_itself: bool = True) -> bool:
+        """Whether one of them covers this one; ``by_itself``: an equal one counts as well."""
+        itself = frozenset(one.items())
+        if by_itself and itself in self._same:
+            return True
+        seconds = one.get("tolerationSeconds")
+        return any(
+            other != itself and (limit == math.inf or (seconds is not None and seconds <= limit))
+            for reach in _reaching(one)
+            for limit, other in self._longest.get(reach, ())
+        )
+
+
+def _reaching(one: Obj) -> Iterator[_Reach]:
+    """What a toleration may reach that covers this one."""
+    key, value = one.get("key", ""), one.get("value", "")
+    for effect in {"", one.get("effect", "")}:
+        yield key, effect, None
+        yield "", effect, None
+        if one.get("operator") == "Equal":
+            yield key, effect, value
 
 
 # -- resizing ------------------------------------------------------------------------------

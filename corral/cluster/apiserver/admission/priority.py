@@ -7,7 +7,7 @@ from typing import NamedTuple
 from corral.cluster.apiserver.admission.chain import Plugin
 from corral.cluster.apiserver.admission.lookup import Parsed
 from corral.cluster.apiserver.admission.refusals import refuse, refuse_early
-from corral.cluster.apiserver.registry.core import AdmissionRequest
+from corral.cluster.apiserver.crud.core import AdmissionRequest
 from corral.cluster.apiserver.store import Store
 from corral.kube.types import Obj
 

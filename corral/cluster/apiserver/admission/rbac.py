@@ -5,7 +5,7 @@ from __future__ import annotations
 from corral.cluster.apiserver.admission.chain import Plugin
 from corral.cluster.apiserver.auth.authorization import Authorizer
 from corral.cluster.apiserver.auth.escalation import check_binding_write, check_role_write
-from corral.cluster.apiserver.registry.core import AdmissionRequest
+from corral.cluster.apiserver.crud.core import AdmissionRequest
 
 __all__ = ["Escalation"]
 

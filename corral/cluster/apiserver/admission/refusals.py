@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from corral.cluster.apiserver import errors as say
-from corral.cluster.apiserver.registry.core import AdmissionRequest
+from corral.cluster.apiserver.crud.core import AdmissionRequest
 from corral.kube import errors
 
 __all__ = ["join", "name_before_generation", "refuse", "refuse_early"]

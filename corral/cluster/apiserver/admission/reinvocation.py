@@ -11,7 +11,7 @@ from typing import Any, Protocol
 
 from corral.cluster.apiserver.admission.chain import Plugin
 from corral.cluster.apiserver.admission.views import frozen
-from corral.cluster.apiserver.registry.core import AdmissionRequest
+from corral.cluster.apiserver.crud.core import AdmissionRequest
 
 __all__ = ["Stage", "Turns", "run_stages"]
 
@@ -44,6 +44,10 @@ class Turns:
 
 class Stage(Protocol):
     """Policies, or webhooks."""
+
+    def looks(self, request: AdmissionRequest) -> bool:
+        """Whether anything wants the request."""
+        ...
 
     async def first(self, request: AdmissionRequest) -> Turns | None:
         """Run everything that wants the request; None when nothing does."""

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from corral.cluster.apiserver.admission.amounts import ZERO, quantity
 from corral.cluster.apiserver.admission.chain import Plugin
 from corral.cluster.apiserver.admission.lookup import Parsed
+from corral.cluster.apiserver.admission.quotas.amounts import ZERO, quantity
 from corral.cluster.apiserver.admission.refusals import refuse
-from corral.cluster.apiserver.registry.core import AdmissionRequest
+from corral.cluster.apiserver.crud.core import AdmissionRequest
 from corral.cluster.apiserver.store import Store
 from corral.kube.quantity import Quantity
 from corral.kube.types import Obj

@@ -19,8 +19,8 @@ from corral.cluster.apiserver.auth.users import (
     service_account_groups,
     service_account_username,
 )
-from corral.cluster.apiserver.registry.core import AdmissionRequest
-from corral.cluster.apiserver.registry.kind import Kind
+from corral.cluster.apiserver.crud.core import AdmissionRequest
+from corral.cluster.apiserver.crud.kind import Kind
 from corral.cluster.apiserver.resources import ResourceInfo
 from corral.cluster.apiserver.store import Store
 from corral.kube.selectors import Selector
@@ -107,12 +107,20 @@ class Views:
         return new, old
 
     def settle(self, request: AdmissionRequest, kind: Kind, patched: Obj) -> None:
-        """Make a changed object the request's, normal and defaulted, in the request's version."""
+        """Make a changed object the request's, normal and defaulted, in the request's version.
+
+        Raises:
+            InternalError: it has become an object of another kind.
+        """
         if request.subresource == "scale":
             replicas = (patched.get("spec") or {}).get("replicas") or 0
             request.kind.set_scale(request.object or {}, replicas)
         elif request.subresource != "binding":
+            if (request.object or {}).get("kind") == kind.info.kind:
+                _check_kind(kind, patched)
             meta = patched.setdefault("metadata", {})
+            if not isinstance(meta, dict):
+                raise say.internal("admission made the metadata of the object something else")
             if request.operation == "CREATE" and not name_before_generation(request):
                 meta["name"] = request.name
             if kind.info.namespaced:
@@ -194,6 +202,16 @@ def _shown(obj: Obj | None, kind: Kind, request: AdmissionRequest, *, mutating: 
     if sub == "scale":
         return kind.get_scale(obj)
     return _binding(obj) if sub == "binding" else obj
+
+
+def _check_kind(kind: Kind, patched: Obj) -> None:
+    for field, own in (("apiVersion", kind.info.api_version), ("kind", kind.info.kind)):
+        found = patched.setdefault(field, own)
+        if found != own:
+            raise say.internal(
+                f'admission changed {field} of the object from "{own}" to "{str(found)[:200]}"; '
+                "webhooks and policies must leave it as it is"
+            )
 
 
 def _binding(pod: Obj) -> Obj:

@@ -7,7 +7,7 @@ or ``crd_schema``. Nothing here does I/O or knows the time.
 """
 
 from corral.cluster.apiserver.apply.compile import builtin_schema, crd_schema
-from corral.cluster.apiserver.apply.managers import keep_times
+from corral.cluster.apiserver.apply.managers import keep_times, managers_are_valid
 from corral.cluster.apiserver.apply.scale import parent_entries, scale_entries
 from corral.cluster.apiserver.apply.server_side import apply
 from corral.cluster.apiserver.apply.tracking import track_update
@@ -19,6 +19,7 @@ __all__ = [
     "builtin_schema",
     "crd_schema",
     "keep_times",
+    "managers_are_valid",
     "parent_entries",
     "scale_entries",
     "track_update",

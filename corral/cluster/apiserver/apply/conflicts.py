@@ -35,10 +35,12 @@ def _message(clashes: Sequence[Clash]) -> str:
         owner, path = clashes[0]
         shown = show_path(path)
         return f"Apply failed with 1 conflict: conflict with {_show(owner)}: {shown}"
+    owned: dict[Identity, list[str]] = {}
+    for clash in clashes:
+        owned.setdefault(clash.owner, []).append(f"- {show_path(clash.path)}")
     lines: list[str] = []
-    for owner in sorted({c.owner for c in clashes}, key=written_identity):
-        lines.append(f"conflicts with {_show(owner)}:")
-        lines += (f"- {show_path(c.path)}" for c in clashes if c.owner == owner)
+    for owner in sorted(owned, key=written_identity):
+        lines += (f"conflicts with {_show(owner)}:", *owned[owner])
     return f"Apply failed with {len(clashes)} conflicts: " + "\n".join(lines)
 
 

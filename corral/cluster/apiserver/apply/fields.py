@@ -8,7 +8,8 @@ every operation returns its input where nothing changes.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import zip_longest
 from typing import Any, Final, TypeAlias
 
 import orjson
@@ -50,12 +51,20 @@ def union(a: Fields, b: Fields) -> Fields:
     return a if out is None else out
 
 
+def union_of(sets: Iterable[Fields]) -> Fields:
+    """What is in any of many sets: merged by twos, so that none is copied again and again."""
+    left = list(sets)
+    while len(left) > 1:
+        left = [union(a, b) for a, b in zip_longest(left[::2], left[1::2], fillvalue=MEMBER)]
+    return left[0] if left else {}
+
+
 def subtract(a: Fields, b: Fields) -> Fields:
     """What is in ``a`` and not in ``b``; a member of ``b`` does not take what is below it."""
     out: Fields | None = None
-    for key, theirs in b.items():
-        mine = a.get(key)
-        if mine is None:
+    for key in b if len(b) <= len(a) else a:
+        mine, theirs = a.get(key), b.get(key)
+        if mine is None or theirs is None:
             continue
         if not mine:
             if not is_member(theirs):

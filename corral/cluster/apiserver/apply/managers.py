@@ -12,7 +12,7 @@ from typing import Any, TypeAlias
 
 import orjson
 
-from corral.cluster.apiserver.apply.fields import Fields, in_order, union
+from corral.cluster.apiserver.apply.fields import Fields, in_order, union_of
 from corral.kube.types import Obj
 
 Identity: TypeAlias = tuple[str, str, str, str]
@@ -90,6 +90,11 @@ def decode(entries: Any) -> list[Obj] | None:
     return list(out.values())
 
 
+def managers_are_valid(entries: Any) -> bool:
+    """Whether every entry can be read."""
+    return decode(entries) is not None
+
+
 def _decode_entry(entry: Any) -> Obj | None:
     if not isinstance(entry, dict) or entry.get("operation") not in ("Apply", "Update"):
         return None
@@ -156,6 +161,7 @@ def capped(entries: list[Obj]) -> list[Obj]:
     updaters.sort(key=lambda e: (e.get("time") or "", written_identity(identity(e))))
     kept = {identity(e): e for e in entries}
     first: dict[str, Identity] = {}
+    merged: dict[Identity, list[Obj]] = {}
     for entry in updaters:
         if excess <= 0:
             break
@@ -166,11 +172,14 @@ def capped(entries: list[Obj]) -> list[Obj]:
         bucket: Identity = (_ANCIENT, "Update", version, "")
         if bucket not in kept:
             kept[bucket] = kept.pop(first[version])
-        merged = union(entry["fieldsV1"], kept[bucket]["fieldsV1"])
-        kept[bucket] = new_entry(bucket, api_version=version, time=entry.get("time"), fields=merged)
+        merged.setdefault(bucket, [kept[bucket]]).append(entry)
         if owner != bucket:
             del kept[owner]
         excess -= 1
+    for bucket, parts in merged.items():
+        fields = union_of(part["fieldsV1"] for part in parts)
+        version, time = bucket[2], parts[-1].get("time")
+        kept[bucket] = new_entry(bucket, api_version=version, time=time, fields=fields)
     return list(kept.values())
 
 

@@ -5,6 +5,7 @@ Results share parts with their inputs; inputs are not changed.
 
 from __future__ import annotations
 
+from collections import deque
 from typing import Any
 
 from corral.cluster.apiserver.apply.fields import Fields, is_member
@@ -45,7 +46,7 @@ def _merge_lists(type_: Type, old: list[Any], new: list[Any]) -> list[Any]:
     old_keys = [key_of(item) for item in old]
     before, after = index_list(type_, old), index_list(type_, new)
     pending = list(after)
-    shared = [key for key in pending if key in before]
+    shared = deque(key for key in pending if key in before)
     done: set[str] = set()
     out: list[Any] = []
 
@@ -55,7 +56,7 @@ def _merge_lists(type_: Type, old: list[Any], new: list[Any]) -> list[Any]:
         fresh = was is None or type(was) is Duplicates
         out.append(after[key] if fresh else merge(elem, was, after[key]))
         if shared and shared[0] == key:
-            shared.pop(0)
+            shared.popleft()
 
     left = right = 0
     while left < len(old_keys) or right < len(pending):

@@ -12,7 +12,14 @@ from typing import Any, NamedTuple
 
 from corral.cluster.apiserver.apply import last_applied, managers
 from corral.cluster.apiserver.apply.conflicts import Clash, conflict_error
-from corral.cluster.apiserver.apply.fields import Fields, intersect, paths, subtract, union
+from corral.cluster.apiserver.apply.fields import (
+    Fields,
+    intersect,
+    paths,
+    subtract,
+    union,
+    union_of,
+)
 from corral.cluster.apiserver.apply.managers import Identity
 from corral.cluster.apiserver.apply.merge import merge, remove
 from corral.cluster.apiserver.apply.tracking import (
@@ -174,13 +181,6 @@ def _written(
     if others:
         metadata["managedFields"] = managers.in_written_order(others)
     return {**merged, "metadata": metadata}
-
-
-def union_of(sets: Iterable[Fields]) -> Fields:
-    out: Fields = {}
-    for fields in sets:
-        out = union(out, fields)
-    return out
 
 
 def _pruned(

@@ -30,6 +30,8 @@ def problems(type_: Type, value: Any, path: str = "") -> Iterator[str]:
 
 
 def _struct_problems(type_: Type, value: dict[str, Any], path: str) -> Iterator[str]:
+    if not type_.fields and _all_text(type_.elem, value):
+        return
     for name, item in value.items():
         field = type_.fields.get(name)
         sub = type_.elem if field is None else field[1]
@@ -37,6 +39,11 @@ def _struct_problems(type_: Type, value: dict[str, Any], path: str) -> Iterator[
             yield f"{path}.{name}: field not declared in schema"
             return
         yield from problems(sub, item, f"{path}.{name}")
+
+
+def _all_text(elem: Type | None, value: dict[str, Any]) -> bool:
+    """Whether this is a map of strings with nothing but strings in it: no need to look closer."""
+    return elem is not None and elem.shape == "string" and set(map(type, value.values())) <= {str}
 
 
 def _list_problems(type_: Type, value: list[Any], path: str) -> Iterator[str]:

@@ -61,8 +61,9 @@ class Authenticator:
         static_tokens: Mapping[str, UserInfo] | None = None,
         audiences: Sequence[str] = (DEFAULT_ISSUER,),
         anonymous: bool = True,
-        clock: Clock = time.time,
+        clock: Clock = time.monotonic,
     ) -> None:
+        """``clock`` says how long a verified token is believed: one that cannot be put back."""
         self._service_accounts = service_accounts
         self._static = {token: _authenticated(u) for token, u in (static_tokens or {}).items()}
         self._audiences = tuple(audiences)
@@ -158,9 +159,8 @@ class Authenticator:
             raise TokenRejected(_INVALID)
         user, granted = self._service_accounts.user(claims, token, audiences)
         if audiences == self._audiences:
-            until = self._clock() + TOKEN_TTL_SECONDS
-            if "exp" in claims:
-                until = min(until, claims["exp"])
+            left = self._service_accounts.seconds_left(claims)
+            until = self._clock() + max(min(TOKEN_TTL_SECONDS, left), 0.0)
             self._verified[digest] = _Verified(claims, user, until)
             self._verified.move_to_end(digest)
             if len(self._verified) > _TOKENS_KEPT:

@@ -212,7 +212,7 @@ def system_objects(
             2000001000,
             "Used for system critical pods that must not be moved from their current node.",
         ),
-        _kubernetes_service(service_ip, target_port),
+        kubernetes_service(service_ip, target_port),
         {
             "apiVersion": "networking.k8s.io/v1",
             "kind": "ServiceCIDR",
@@ -272,7 +272,8 @@ def _priority_class(name: str, value: int, description: str) -> Obj:
     }
 
 
-def _kubernetes_service(ip: str, target_port: int) -> Obj:
+def kubernetes_service(ip: str, target_port: int) -> Obj:
+    """The Service that leads to the server."""
     port = {"name": "https", "protocol": "TCP", "port": 443, "targetPort": target_port}
     return {
         "apiVersion": "v1",

@@ -12,7 +12,7 @@ from collections.abc import Iterable
 from corral.cluster.apiserver.auth.attributes import Attributes
 from corral.cluster.apiserver.auth.authorization import Authorizer
 from corral.cluster.apiserver.auth.rbac import GROUP
-from corral.cluster.apiserver.auth.rules import compact, covers, quote
+from corral.cluster.apiserver.auth.rules import TooManyParts, compact, covers, quote
 from corral.cluster.apiserver.auth.users import MASTERS, UserInfo
 from corral.cluster.apiserver.errors import forbidden, not_found
 from corral.kube.types import Obj
@@ -34,7 +34,13 @@ def escalation_error(
 ) -> str | None:
     """Which of the rules the user does not hold, in words; None when all are held."""
     held, errors = authorizer.rbac.rules_for(user, namespace)
-    missing = covers(held, rules)
+    try:
+        missing = covers(held, rules)
+    except TooManyParts:
+        return (
+            f'user "{user.name}" is attempting to grant more combinations of verbs, groups, '
+            "resources and names than can be compared with those it holds; use fewer or wider rules"
+        )
     if not missing:
         return None
     listed = "\n".join(compact(missing))

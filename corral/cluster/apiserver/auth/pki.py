@@ -1,9 +1,11 @@
 """Keys and certificates of the embedded cluster, kept as files in one folder.
 
-`ensure_pki` makes what is missing and renews what is about to expire or no longer fits; the CA
-and the service account key are made once and then kept, so that certificates and tokens handed
-out stay good across restarts. Files are written with mode 0600 under another name and moved
-into place. Keys are EC P-256: made in a fraction of a millisecond, understood by every client.
+`ensure_pki` makes what is missing and renews what is about to expire, is not valid yet or no longer
+fits; the keys of the CA and of service accounts are made once and then kept, so that certificates
+and tokens handed out stay good across restarts. A clock that was wrong does not lock anybody out:
+the CA's own certificate begins long before it is made, and one that is not valid now is made anew
+with the same key. Files are written with mode 0600 under another name and moved into place. Keys
+are EC P-256: made in a fraction of a millisecond, understood by every client.
 """
 
 from __future__ import annotations
@@ -24,7 +26,8 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
-from corral.kube.kubeconfig import SOCKET_EXTENSION
+from corral.files.private import private_folder
+from corral.kube.connection.kubeconfig import SOCKET_EXTENSION
 from corral.kube.types import Obj
 
 __all__ = ["KeyPair", "Pki", "ensure_pki", "kubeconfig", "write_kubeconfig", "write_private"]
@@ -44,6 +47,8 @@ CA_LIFETIME = timedelta(days=3650)
 LIFETIME = timedelta(days=365)
 RENEW_BEFORE = timedelta(days=30)
 _BACKDATED = timedelta(minutes=5)
+_CA_BACKDATED = CA_LIFETIME
+"""Who trusts it must go on when a clock that was ahead is put right."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,12 +80,14 @@ class Pki:
 
     def issue_client_cert(self, name: str, groups: Sequence[str] = ()) -> KeyPair:
         """A client certificate for user ``name``, kept and renewed like the others."""
-        return _ensure_client(self.folder, _Authority(self.ca), name, groups, _file_name(name))
+        now = datetime.now(UTC)
+        authority = _Authority(_ensure_ca(self.folder, now), now)
+        return _ensure_client(self.folder, authority, name, groups, _file_name(name))
 
 
 def ensure_pki(folder: Path, *, hosts: Iterable[str] = (), now: datetime | None = None) -> Pki:
     """Make or renew everything the server needs; ``hosts`` are extra names and addresses."""
-    folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+    private_folder(folder)
     moment = now or datetime.now(UTC)
     ca = _ensure_ca(folder, moment)
     authority = _Authority(ca, moment)
@@ -103,10 +110,7 @@ class _Authority:
     def __init__(self, pair: KeyPair, now: datetime | None = None) -> None:
         self.now = now or datetime.now(UTC)
         self.cert = x509.load_pem_x509_certificate(pair.cert)
-        key = serialization.load_pem_private_key(pair.key, password=None)
-        if not isinstance(key, ec.EllipticCurvePrivateKey):
-            raise ValueError(f"{pair.key_file} is not an EC key")
-        self.key = key
+        self.key = _load_key(pair)
 
     def issue(self, pair: KeyPair, builder: x509.CertificateBuilder, usage: _Usage) -> None:
         key = ec.generate_private_key(ec.SECP256R1())
@@ -140,19 +144,32 @@ class _Authority:
             return None
         if key.public_key() != cert.public_key():
             return None
-        if cert.subject != subject or cert.not_valid_after_utc - RENEW_BEFORE < self.now:
-            return None
-        return cert
+        return cert if cert.subject == subject and _lasts(cert, self.now) else None
 
 
 _Usage = x509.ObjectIdentifier
 
 
+def _lasts(cert: x509.Certificate, now: datetime) -> bool:
+    """Whether a certificate is valid now, and for a while: clocks may have been wrong."""
+    return cert.not_valid_before_utc <= now <= cert.not_valid_after_utc - RENEW_BEFORE
+
+
+def _load_key(pair: KeyPair) -> ec.EllipticCurvePrivateKey:
+    key = serialization.load_pem_private_key(pair.key, password=None)
+    if not isinstance(key, ec.EllipticCurvePrivateKey):
+        raise ValueError(f"{pair.key_file} is not an EC key")
+    return key
+
+
 def _ensure_ca(folder: Path, now: datetime) -> KeyPair:
     pair = _pair(folder, "ca")
+    key = None
     if pair.cert_file.exists() and pair.key_file.exists():
-        return pair
-    key = ec.generate_private_key(ec.SECP256R1())
+        if _lasts(x509.load_pem_x509_certificate(pair.cert), now):
+            return pair
+        key = _load_key(pair)  # the same: what it has signed stays good
+    key = key or ec.generate_private_key(ec.SECP256R1())
     name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "kubernetes")])
     cert = (
         x509.CertificateBuilder()
@@ -160,7 +177,7 @@ def _ensure_ca(folder: Path, now: datetime) -> KeyPair:
         .issuer_name(name)
         .public_key(key.public_key())
         .serial_number(x509.random_serial_number())
-        .not_valid_before(now - _BACKDATED)
+        .not_valid_before(now - _CA_BACKDATED)
         .not_valid_after(now + CA_LIFETIME)
         .add_extension(x509.BasicConstraints(ca=True, path_length=None), critical=True)
         .add_extension(_key_usage(ca=True), critical=True)
@@ -324,6 +341,13 @@ def write_kubeconfig(
         namespace=namespace,
     )
     path.parent.mkdir(parents=True, exist_ok=True)
-    write_private(
-        path, orjson.dumps(config, option=orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE)
-    )
+    data = orjson.dumps(config, option=orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE)
+    if not _has(path, data):  # a start needs no room on the disk where nothing changes
+        write_private(path, data)
+
+
+def _has(path: Path, data: bytes) -> bool:
+    try:
+        return path.read_bytes() == data
+    except OSError:
+        return False

@@ -23,6 +23,8 @@ from corral.kube.types import Obj
 __all__ = ["KINDS", "Rbac", "aggregate"]
 
 GROUP = "rbac.authorization.k8s.io"
+MAX_RULES = 10_000
+"""That the bindings of one namespace may give to one user; the rest counts for nothing."""
 KINDS = frozenset({"ClusterRole", "ClusterRoleBinding", "Role", "RoleBinding"})
 
 
@@ -39,23 +41,16 @@ class _Binding(NamedTuple):
     namespace: str
     role_kind: str
     role_name: str
-    subjects: tuple[tuple[str, str, str], ...]
-    """(kind, name, namespace) in the order written."""
+    subjects: dict[tuple[str, str], tuple[int, tuple[str, str, str]]]
+    """By kind and whole name: its place in the order written, (kind, name, namespace)."""
 
     def subject_for(self, user: UserInfo) -> tuple[str, str, str] | None:
-        for subject in self.subjects:
-            kind, name, namespace = subject
-            if kind == "User":
-                if user.name == name:
-                    return subject
-            elif kind == "Group":
-                if name in user.groups:
-                    return subject
-            elif kind == "ServiceAccount" and user.name.startswith(SERVICE_ACCOUNT_PREFIX):
-                home = namespace or self.namespace
-                if home and user.name == service_account_username(home, name):
-                    return subject
-        return None
+        """The first one that is the user."""
+        keys = [("User", user.name), *(("Group", group) for group in user.groups)]
+        if user.name.startswith(SERVICE_ACCOUNT_PREFIX):
+            keys.append(("ServiceAccount", user.name))
+        found = [self.subjects[key] for key in keys if key in self.subjects]
+        return min(found)[1] if found else None
 
     def describe(self, subject: tuple[str, str, str]) -> str:
         kind, name, namespace = subject
@@ -166,11 +161,18 @@ class Rbac:
 
     def _resolve(self, user: UserInfo, namespace: str) -> Iterator[_Granted]:
         for scope in ("", namespace) if namespace else ("",):
-            bindings = self._bindings.get(scope)
+            bindings, rules = self._bindings.get(scope), 0
             for _, binding in sorted(bindings.items()) if bindings else ():
                 subject = binding.subject_for(user)
-                if subject is not None:
-                    yield self._grant(binding, subject)
+                if subject is None:
+                    continue
+                granted = self._grant(binding, subject)
+                rules += len(granted.rules)
+                if scope and rules > MAX_RULES:  # whoever writes a namespace's roles pays for them
+                    why = f'more than {MAX_RULES} rules of "{user.name}" in namespace "{scope}"'
+                    yield _Granted("", (), why)
+                    return
+                yield granted
 
     def _grant(self, binding: _Binding, subject: tuple[str, str, str]) -> _Granted:
         kind, name = binding.role_kind, binding.role_name
@@ -184,10 +186,15 @@ class Rbac:
 
 def _binding(obj: Obj, name: str, namespace: str) -> _Binding:
     ref = obj["roleRef"]
-    subjects = tuple(
-        (subject.get("kind", ""), subject.get("name", ""), subject.get("namespace", ""))
-        for subject in obj.get("subjects") or ()
-    )
+    subjects: dict[tuple[str, str], tuple[int, tuple[str, str, str]]] = {}
+    for place, subject in enumerate(obj.get("subjects") or ()):
+        kind, who, home = (subject.get(key, "") for key in ("kind", "name", "namespace"))
+        whole = who
+        if kind == "ServiceAccount":
+            if not (home or namespace):
+                continue
+            whole = service_account_username(home or namespace, who)
+        subjects.setdefault((kind, whole), (place, (kind, who, home)))
     return _Binding(name, namespace, ref.get("kind", ""), ref.get("name", ""), subjects)
 
 

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from corral.cluster.apiserver.auth.attributes import Attributes, quoted
 from corral.kube.types import Obj
 
-__all__ = ["Rule", "compact", "compile_rules", "covers", "quote"]
+__all__ = ["Rule", "TooManyParts", "compact", "compile_rules", "covers", "quote"]
 
 
 class Rule:
@@ -76,13 +76,46 @@ def compile_rules(rules: Iterable[Obj] | None) -> tuple[Rule, ...]:
     return tuple(Rule(rule) for rule in rules or ())
 
 
+MAX_PARTS = 4_000
+"""Combinations of verb, group, resource and name that are looked at one by one."""
+MAX_COMPARED = 200_000
+"""Pairs of a wanted and a held rule."""
+
+
+class TooManyParts(Exception):
+    """Rules that multiply to more than can be looked at."""
+
+
 def covers(owner: Sequence[Rule], wanted: Iterable[Obj]) -> list[Obj]:
-    """The parts of ``wanted`` (one verb, group, resource and name each) that nobody grants."""
-    missing = []
+    """The parts of ``wanted`` (one verb, group, resource and name each) that nobody grants.
+
+    Raises:
+        TooManyParts: a few lists of a rule multiply to any number of parts.
+    """
+    missing: list[Obj] = []
+    parts = compared = 0
+
+    def held(rule: Rule) -> bool:
+        nonlocal compared
+        for one in owner:
+            compared += 1
+            if one.covers(rule):
+                return True
+        if compared > MAX_COMPARED:
+            raise TooManyParts
+        return False
+
     for rule in wanted:
+        parts += 1
+        if parts > MAX_PARTS:
+            raise TooManyParts
+        if held(Rule(rule)):
+            continue
         for part in _break_down(rule):
-            compiled = Rule(part)
-            if not any(held.covers(compiled) for held in owner):
+            parts += 1
+            if parts > MAX_PARTS:
+                raise TooManyParts
+            if not held(Rule(part)):
                 missing.append(part)
     return missing
 

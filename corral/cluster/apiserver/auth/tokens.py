@@ -199,6 +199,11 @@ class ServiceAccountTokens:
             )
         return granted
 
+    def seconds_left(self, claims: dict[str, Any]) -> float:
+        """For how long verified claims are good."""
+        now = self._issuer.clock()
+        return float(claims.get("exp", now + 3600)) - now
+
     def _check_times(self, claims: dict[str, Any]) -> None:
         now = self._issuer.clock()
         if now - LEEWAY_SECONDS > claims.get("exp", now):

@@ -25,6 +25,7 @@ __all__ = [
     "Program",
     "check",
     "compile",
+    "parsed",
     "result_type",
     "uses_variable",
 ]
@@ -127,6 +128,16 @@ def compile(
         if _only_mixed_numbers(str(why)):
             return Program(env.compile(source, disable_check=True))
         raise CompileError(_compile_text(str(why), shift=1 if prefix else 0)) from None
+
+
+def parsed(expression: str) -> bytes | None:
+    """The syntax tree of an expression, serialized; None where it does not parse."""
+    env = _environment(("self", "oldSelf"), _searches_lists(expression))
+    try:
+        raw: bytes = env.compile(expression, disable_check=True).serialize()
+    except (RuntimeError, ValueError):
+        return None
+    return raw
 
 
 def check(

@@ -9,7 +9,6 @@ on them as it should.
 from __future__ import annotations
 
 import ipaddress
-import re
 from collections.abc import Callable, Sequence
 from fractions import Fraction
 from itertools import pairwise
@@ -20,6 +19,7 @@ from corral.cluster.apiserver.cel.authorization import AUTHORIZATION
 from corral.cluster.apiserver.cel.formats import NAMED_FORMATS
 from corral.cluster.apiserver.cel.quantity import is_quantity, parse_quantity
 from corral.cluster.apiserver.cel.signatures import Signature, fn, method
+from corral.cluster.apiserver.patterns import compiled
 
 __all__ = ["FUNCTIONS", "LIST_SEARCH", "Signature"]
 
@@ -95,20 +95,13 @@ def _canonical(text: str) -> bool:
 
 
 def _find(text: str, pattern: str) -> str:
-    found = _regex(pattern).search(text)
+    found = compiled(pattern).search(text)
     return found[0] if found else ""
 
 
 def _find_all(text: str, pattern: str, limit: int = -1) -> list[str]:
-    found = [match[0] for match in _regex(pattern).finditer(text)]
+    found = [match[0] for match in compiled(pattern).finditer(text)]
     return found if limit < 0 else found[:limit]
-
-
-def _regex(pattern: str) -> re.Pattern[str]:
-    try:
-        return re.compile(pattern)
-    except re.error as why:
-        raise ValueError(f"Illegal regex: {why}") from None
 
 
 def _sorted(items: Sequence[Any]) -> bool:

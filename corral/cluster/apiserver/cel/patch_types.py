@@ -19,7 +19,7 @@ TYPE_KEY = "\0"
 """Where a map that was a literal keeps the name of its type; no field can be called this."""
 
 _TYPED = re.compile(r"(?<![\w.])(Object(?:\.\w+)*|JSONPatch)(\s*\{)")
-_FIELD = re.compile(r"(\s*)(\??)(\s*)(`[^`]*`|\w+)(\s*:)")
+_FIELD = re.compile(r"(\s*+)(\??)(\s*+)(`[^`]*+`|\w++)(\s*+:)")
 _WORD = re.compile(r"[A-Za-z_]\w*")
 _OPERATION = (("op", "string"), ("path", "string"), ("from", "string"), ("value", "dyn"))
 _FLAT = re.compile(r"\bObject_\w+")

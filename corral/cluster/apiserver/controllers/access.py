@@ -6,8 +6,8 @@ import asyncio
 from collections.abc import Callable, Sequence
 
 from corral.cluster.apiserver.auth.users import MASTERS, UserInfo
+from corral.cluster.apiserver.crud.kind import Kind
 from corral.cluster.apiserver.http.verbs import Verbs
-from corral.cluster.apiserver.registry.kind import Kind
 from corral.cluster.apiserver.requests import Context
 from corral.cluster.apiserver.resources import Catalog
 from corral.cluster.apiserver.store import Entry, Store

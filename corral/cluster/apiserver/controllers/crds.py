@@ -5,11 +5,11 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Iterable
 
-from corral.cluster.apiserver.admission.client import WebhookClient
+from corral.cluster.apiserver.admission.webhooks.client import WebhookClient
 from corral.cluster.apiserver.controllers.access import Access
 from corral.cluster.apiserver.controllers.queue import KeyedQueue
 from corral.cluster.apiserver.conversion import ConvertedKind, Converter
-from corral.cluster.apiserver.crd.conditions import crd_conditions
+from corral.cluster.apiserver.crd.definition.conditions import crd_conditions
 from corral.cluster.apiserver.crd.structural import compile_version
 from corral.cluster.apiserver.customs import CustomKind
 from corral.cluster.apiserver.kinds import CLEANUP, Kinds

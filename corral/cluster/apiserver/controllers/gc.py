@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from corral.cluster.apiserver.controllers.access import Access
 from corral.cluster.apiserver.controllers.queue import KeyedQueue
-from corral.cluster.apiserver.registry.delete import FOREGROUND, ORPHAN
+from corral.cluster.apiserver.crud.delete import FOREGROUND, ORPHAN
 from corral.cluster.apiserver.store import DELETED, Entry, Event
 from corral.kube import errors
 from corral.kube.types import Obj

@@ -1,5 +1,6 @@
 """The ``kubernetes`` Service leads to this server: its Endpoints and EndpointSlice, kept right.
 
+The Service itself is made again when somebody has deleted it: without it no pod finds the server.
 Where the server listens on an address that endpoints may not have, there are none.
 """
 
@@ -7,6 +8,7 @@ from __future__ import annotations
 
 import socket
 from collections.abc import Callable
+from contextlib import suppress
 from ipaddress import ip_address
 
 from corral.cluster.apiserver.auth.bootstrap import kubernetes_endpoints
@@ -19,6 +21,7 @@ from corral.kube.types import Obj
 __all__ = ["OwnEndpoints", "advertised"]
 
 TABLES = {"Endpoints": "/endpoints", "EndpointSlice": "discovery.k8s.io/endpointslices"}
+SERVICE = "/services"
 NAMESPACE, NAME = "default", "kubernetes"
 _OWN = ("subsets", "addressType", "endpoints", "ports")
 
@@ -55,8 +58,14 @@ def _outgoing(version: int) -> str:
 class OwnEndpoints:
     """Writes both objects at the start, and again when somebody changes or deletes them."""
 
-    def __init__(self, access: Access, where: Callable[[], tuple[str | None, int]]) -> None:
-        """``where``: the advertised address, if any, and the port."""
+    def __init__(
+        self,
+        access: Access,
+        where: Callable[[], tuple[str | None, int]],
+        service: Callable[[], Obj],
+    ) -> None:
+        """``where``: the advertised address, if any, and the port; ``service``: as it is made."""
+        self._service = service
         self._access = access
         self._store = access.store
         self._where = where
@@ -65,7 +74,7 @@ class OwnEndpoints:
     def start(self) -> None:
         self._store.listen(self._on_event)
         self._queue.start()
-        for kind in TABLES:
+        for kind in (*TABLES, SERVICE):
             self._queue.add(kind)
 
     async def stop(self) -> None:
@@ -78,8 +87,19 @@ class OwnEndpoints:
         for kind, table in TABLES.items():
             if entry.resource == table:
                 self._queue.add(kind)
+        if entry.resource == SERVICE:
+            self._queue.add(SERVICE)
+
+    async def _sync_service(self) -> None:
+        """As it is, where there is one: its owner may change it."""
+        if self._store.get(SERVICE, f"{NAMESPACE}/{NAME}") is None:
+            with suppress(errors.AlreadyExists):
+                await self._access.create(SERVICE, NAMESPACE, self._service())
 
     async def _sync(self, kind: str) -> None:
+        if kind == SERVICE:
+            await self._sync_service()
+            return
         address, port = self._where()
         if address is None:
             return

@@ -22,9 +22,12 @@ _HOST = re.compile(
 _NAMED_ADDRESS = re.compile(r"[^<>@]*<([^<>]+)>\Z")
 _ADDRESS = re.compile(r'(?:[^\s@"(),:;<>\[\]\\]+|"(?:\\.|[^"\\])*")@[^\s@"(),:;<>\\]+\Z')
 _DATE_TIME = re.compile(r"([0-9]{2}):([0-9]{2}):([0-9]{2})(.[0-9]+)?(z|([+-][0-9]{2}:[0-9]{2}))\Z")
-_GO_DURATION = re.compile(r"[+-]?(?:0|(?:(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:ns|us|µs|μs|ms|s|m|h))+)\Z")
-_GO_PART = re.compile(r"([0-9]*\.?[0-9]*)(ns|us|µs|μs|ms|s|m|h)")
-_WORDY_DURATION = re.compile(r"(\d+)\s*([A-Za-zµ]+)")
+# possessive (`++`), and whole numbers only: what was taken is not given back and tried again
+_GO_DURATION = re.compile(
+    r"[+-]?(?:0|(?:(?:[0-9]++(?:\.[0-9]*+)?|\.[0-9]++)(?:ns|us|µs|μs|ms|s|m|h))+)\Z"
+)
+_GO_PART = re.compile(r"([0-9]*+(?:\.[0-9]*+)?)(ns|us|µs|μs|ms|s|m|h)")
+_WORDY_DURATION = re.compile(r"(?<!\d)(\d++)\s*+([A-Za-zµ]++)")
 _UNIT = {"ns": 1, "us": 10**3, "µs": 10**3, "μs": 10**3, "ms": 10**6, "s": 10**9, "m": 60 * 10**9}
 _UNIT["h"] = 60 * _UNIT["m"]
 _WORDS: tuple[tuple[int, tuple[str, ...]], ...] = (
@@ -55,6 +58,8 @@ def duration_nanoseconds(text: str) -> int:
     """
     if _GO_DURATION.match(text):
         total = sum(float(n) * _UNIT[u] for n, u in _GO_PART.findall(text))
+        if total >= 2**63:
+            raise ValueError(f"invalid duration {text}")
         return int(-total if text.startswith("-") else total)
     total_ns, found = 0, False
     for digits, unit in _WORDY_DURATION.findall(text):

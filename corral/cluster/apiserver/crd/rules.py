@@ -6,11 +6,18 @@ dropped where the value did not change (ratcheting).
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping
-from time import monotonic
+from time import thread_time
 from typing import Any
 
-from corral.cluster.apiserver.cel.engine import CelError, CompileError, Program, uses_variable
+from corral.cluster.apiserver.cel.engine import (
+    STRINGS,
+    CelError,
+    CompileError,
+    Program,
+    uses_variable,
+)
 from corral.cluster.apiserver.cel.engine import compile as compile_cel
 from corral.cluster.apiserver.crd.celvalues import compile_conversion
 from corral.cluster.apiserver.crd.fieldpath import resolve
@@ -26,10 +33,10 @@ from corral.cluster.apiserver.errors import (
 )
 from corral.kube.types import Obj
 
-__all__ = ["RuleWalker", "compile_rules"]
+__all__ = ["RuleWalker", "compile_rules", "deepest_loops", "loops"]
 
 SECONDS_PER_OBJECT = 2.0
-"""Stands in for kube-apiserver's cost budget, in seconds of evaluation."""
+"""Stands in for kube-apiserver's cost budget: seconds of the processor, however busy it is."""
 
 _MAX_MESSAGE = 5 * 1024
 _VARIABLES = ("self", "oldSelf", "oldSelf_", "hasOld_")
@@ -38,6 +45,43 @@ _OPTIONAL_OLD = "cel.bind(oldSelf, hasOld_ ? optional.of(oldSelf_) : optional.no
 Parent = tuple[Any, Any] | None
 RuleWalker = Callable[[Any, Any, str, Parent, Errors, float], None]
 """(value, old or MISSING, path, nearest correlated parent, errors to add to, deadline)."""
+
+
+_MACROS = re.compile(
+    r"\.\s*(?:all|exists|exists_one|existsOne|map|filter|sortBy|transformList|transformMap|"
+    r"transformMapEntry)\s*\("
+)
+
+
+def loops(expression: str) -> int:
+    """How deep macros that loop are nested in an expression: it may cost size to that power."""
+    bare = STRINGS.sub("''", expression)
+    starts = {match.end() - 1 for match in _MACROS.finditer(bare)}
+    open_: list[bool] = []
+    depth = deepest = 0
+    for at, char in enumerate(bare):
+        if char == "(":
+            open_.append(at in starts)
+            depth += at in starts
+            deepest = max(deepest, depth)
+        elif char == ")" and open_:
+            depth -= open_.pop()
+    return deepest
+
+
+def deepest_loops(schema: Any) -> int:
+    """The same for all rules of a schema."""
+    if isinstance(schema, list):
+        return max(map(deepest_loops, schema), default=0)
+    if not isinstance(schema, dict):
+        return 0
+    rules = schema.get("x-kubernetes-validations") or ()
+    own = max((loops(str(r.get(k) or "")) for r in rules for k in _EXPRESSIONS), default=0)
+    return max([own, *(deepest_loops(sub) for key, sub in schema.items() if key != _RULES)])
+
+
+_RULES = "x-kubernetes-validations"
+_EXPRESSIONS = ("rule", "messageExpression")
 
 
 class Rule:
@@ -141,7 +185,7 @@ class _Node:
         for rule in self.rules:
             if rule.transition and not has_old and not rule.optional:
                 continue
-            if monotonic() > deadline:
+            if thread_time() > deadline:
                 why = "validation failed due to running out of cost budget, no further validation "
                 out.append(invalid_value(path or NO_PATH, self.kind, f"{why}rules will be run"))
                 return
@@ -181,7 +225,16 @@ class _Node:
         return bad_value(where, value, detail)
 
 
+_TOO_LONG = "Iteration budget exceeded"
+_CANCELLED = "operation cancelled: actual cost limit exceeded"
+
+
 def _evaluation_text(why: str, rule: Rule) -> str:
+    if why.startswith(_TOO_LONG):
+        return (
+            f"'{_CANCELLED}': no further validation rules will be run due to call cost exceeds "
+            f"limit for rule: {rule}"
+        )
     if why.startswith("no such overload"):
         return (
             f"'{why}': call arguments did not match a supported operator, function or macro "

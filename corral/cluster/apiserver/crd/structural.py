@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
 from functools import cached_property
-from time import monotonic
+from time import thread_time
 from typing import Any
 
 from corral.cluster.apiserver.crd.columns import column_definitions, compile_row
@@ -24,7 +24,7 @@ from corral.cluster.apiserver.crd.metadata import (
 from corral.cluster.apiserver.crd.problems import NO_PATH, go_number
 from corral.cluster.apiserver.crd.pruning import compile_pruning
 from corral.cluster.apiserver.crd.publish import list_schema, published_schema
-from corral.cluster.apiserver.crd.rules import SECONDS_PER_OBJECT, compile_rules
+from corral.cluster.apiserver.crd.rules import SECONDS_PER_OBJECT, compile_rules, deepest_loops
 from corral.cluster.apiserver.crd.scale import ScalePaths
 from corral.cluster.apiserver.crd.types import MISSING, Errors
 from corral.cluster.apiserver.crd.values import compile_values
@@ -89,6 +89,16 @@ class CompiledVersion:
         self._lists = compile_listtypes(self.schema)
         self._rules = compile_rules(self.schema)
 
+    @property
+    def source(self) -> tuple[Obj, str]:
+        """What ``compile_version`` makes this from."""
+        return self._crd, self.name
+
+    @cached_property
+    def loops(self) -> int:
+        """How deep loops are nested in the rules."""
+        return deepest_loops(self.schema)
+
     def prune(self, obj: Obj) -> list[str]:
         """Drop what the schema does not know, in place; the paths dropped (``spec.foo``).
 
@@ -151,7 +161,7 @@ class CompiledVersion:
             if any(problem.type in _BLOCKING for problem in (*earlier, *out)):
                 out.append(invalid_value(NO_PATH, None, _NOT_CHECKED))
             else:
-                self._rules(obj, before, "", None, out, monotonic() + SECONDS_PER_OBJECT)
+                self._rules(obj, before, "", None, out, thread_time() + SECONDS_PER_OBJECT)
         return out
 
     def _validate_status(self, obj: Obj, old: Obj, out: Errors) -> None:

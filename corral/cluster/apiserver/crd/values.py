@@ -12,7 +12,6 @@ from typing import Any
 
 from corral.cluster.apiserver.crd.formats import FORMATS
 from corral.cluster.apiserver.crd.junctors import compile_junctors
-from corral.cluster.apiserver.crd.patterns import compile_pattern
 from corral.cluster.apiserver.crd.problems import (
     breach,
     go_number,
@@ -22,6 +21,7 @@ from corral.cluster.apiserver.crd.problems import (
 )
 from corral.cluster.apiserver.crd.types import MISSING, Errors, Validator, schema_types
 from corral.cluster.apiserver.errors import not_supported, required, show, too_long, too_many
+from corral.cluster.apiserver.patterns import compile_pattern
 from corral.kube.types import Obj
 
 __all__ = ["compile_values"]

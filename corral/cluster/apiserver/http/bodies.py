@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from corral.cluster.apiserver import wire
+from corral.cluster.apiserver import codec
+from corral.cluster.apiserver.codec.decode import parse_json
+from corral.cluster.apiserver.crud.kind import Kind
 from corral.cluster.apiserver.http import negotiate
-from corral.cluster.apiserver.registry.kind import Kind
 from corral.cluster.apiserver.requests import Context
-from corral.cluster.apiserver.wire.decode import parse_json
 from corral.kube import errors
 from corral.kube.types import Obj
 
@@ -19,7 +19,7 @@ def decode_object(kind: Kind, body: bytes, media: str, context: Context) -> Obj:
     """
     info = kind.info
     strict = context.field_validation != "Ignore"
-    message = None if info.custom else wire.message_for(info.group, info.version, info.kind)
+    message = None if info.custom else codec.message_for(info.group, info.version, info.kind)
     problems: list[str] = []
     if media == negotiate.PROTOBUF:
         if message is None:
@@ -27,9 +27,9 @@ def decode_object(kind: Kind, body: bytes, media: str, context: Context) -> Obj:
                 "the body of the request was in an unknown format - accepted media types include: "
                 "application/json, application/yaml"
             )
-        obj = wire.decode_protobuf(body, message)
+        obj = codec.decode_protobuf(body, message)
     else:
-        sent = wire.parse_yaml(body, info.kind, problems=problems) if _is_yaml(media) else body
+        sent = codec.parse_yaml(body, info.kind, problems=problems) if _is_yaml(media) else body
         obj, found = kind.decode(sent, strict=strict)
         problems = problems + found if strict else []
     check_type(obj, info.api_version, info.kind)
@@ -53,7 +53,7 @@ def report_problems(kind: Kind, problems: list[str], context: Context) -> None:
             f"strict decoding error: {', '.join(problems)}"
         )
     for text in problems:
-        for line in text.removeprefix(wire.REPEATED_KEYS).splitlines():
+        for line in text.removeprefix(codec.REPEATED_KEYS).splitlines():
             context.warn(line.strip())
 
 
@@ -78,18 +78,18 @@ def check_type(obj: Obj, api_version: str, kind: str) -> None:
 
 def parse_options(body: bytes, media: str, kind: str) -> Obj:
     """DeleteOptions and the like from a body; refused without saying what was expected."""
-    message = wire.message(f"meta/v1.{kind}")
+    message = codec.message(f"meta/v1.{kind}")
     if media == negotiate.PROTOBUF:
-        return wire.decode_protobuf(body, message)
+        return codec.decode_protobuf(body, message)
     try:
-        obj = wire.parse_yaml(body, kind) if media == negotiate.YAML else parse_json(kind, body)
+        obj = codec.parse_yaml(body, kind) if media == negotiate.YAML else parse_json(kind, body)
         own, version = obj.get("kind") or kind, obj.get("apiVersion") or "v1"
         if own != kind:
             raise errors.BadRequest(
                 f'no kind "{own}" is registered for version "{version}" in scheme '
                 '"pkg/runtime/scheme.go:111"'
             )
-        return wire.normalise(message, obj)
+        return codec.normalise(message, obj)
     except errors.BadRequest as err:
         text = err.message.removeprefix(
             f"the object provided is unrecognized (must be of type {kind}): "

@@ -8,8 +8,8 @@ pod that changes in between is looked at again, so that none goes on what it was
 from __future__ import annotations
 
 from corral.cluster.apiserver import errors as say
+from corral.cluster.apiserver.crud.kind import Kind
 from corral.cluster.apiserver.http.verbs import Verbs
-from corral.cluster.apiserver.registry.kind import Kind
 from corral.cluster.apiserver.requests import Context
 from corral.kube import errors
 from corral.kube.selectors import Selector

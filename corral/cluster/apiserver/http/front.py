@@ -15,24 +15,33 @@ import orjson
 from aiohttp import web
 
 from corral.cluster.apiserver import requests
+from corral.cluster.apiserver.audit.record import AUDIT, Auditor
 from corral.cluster.apiserver.auth.attributes import Attributes
 from corral.cluster.apiserver.auth.authentication import Authenticator
 from corral.cluster.apiserver.auth.authorization import Authorizer
 from corral.cluster.apiserver.auth.impersonation import impersonate
 from corral.cluster.apiserver.auth.users import UserInfo
+from corral.cluster.apiserver.crud.kind import Kind
+from corral.cluster.apiserver.errors import too_deep
+from corral.cluster.apiserver.fairness.dispatch import Dispatcher, lasting
 from corral.cluster.apiserver.http import negotiate
-from corral.cluster.apiserver.http.options import WARNINGS
+from corral.cluster.apiserver.http.connections import Connection, Connections
+from corral.cluster.apiserver.http.incoming import BODY, Bodies, read_body
+from corral.cluster.apiserver.http.options import SEAT, WARNINGS
 from corral.cluster.apiserver.http.special import Special
 from corral.cluster.apiserver.http.system import System
 from corral.cluster.apiserver.http.verbs import OBJECT_SUBRESOURCES, Verbs, answer, warn
-from corral.cluster.apiserver.registry.kind import Kind
-from corral.cluster.apiserver.requests import RequestInfo
+from corral.cluster.apiserver.requests import ANONYMOUS, RequestInfo
 from corral.cluster.apiserver.resources import Catalog, ResourceInfo
-from corral.cluster.apiserver.store import StoreError
+from corral.cluster.apiserver.store import DiskFull, StoreError, TooLarge
+from corral.cluster.apiserver.turns import flow_of
 from corral.kube import errors
 from corral.kube.selectors import SelectorError, parse_fields
 
 log = logging.getLogger(__name__)
+
+_NOBODY = UserInfo("")
+"""In the audit log, whoever could not be authenticated."""
 
 
 @dataclass(slots=True)
@@ -58,68 +67,162 @@ class Front:
         verbs: Verbs,
         special: Special,
         system: System,
+        connections: Connections,
+        dispatcher: Dispatcher,
+        auditor: Auditor | None = None,
     ) -> None:
+        self._auditor = auditor
         self._authenticator = authenticator
         self._authorizer = authorizer
         self._catalog = catalog
         self._verbs = verbs
         self._special = special
         self._system = system
+        self._connections = connections
+        self._bodies = Bodies()
+        self._dispatcher = dispatcher
         self.counters = Counters({})
         system.counters = self.counters.total
 
     async def handle(self, request: web.BaseRequest) -> web.StreamResponse:
         """Answer one request, whatever happens."""
         verb = resource = ""
+        user = _NOBODY
         try:
             query_watch = "watch" in request.query_string and _truthy(request.query.get("watch"))
             info = requests.parse(
                 request.method, request.raw_path.partition("?")[0], watch=query_watch
             )
-            verb, resource = info.verb, info.resource
-            user = self._who(request, info)
-            response = await self._dispatch(request, info, user)
+            verb = info.verb
+            if self._catalog.find(info.group, info.version, info.resource) is not None:
+                resource = info.resource  # what there is not is not counted by its name
+            user = await self._who(request, info)
+            response = await self._admit(request, info, user)
         except errors.ApiError as err:
             response = refuse(request, err)
+        except DiskFull as err:
+            log.error("%s", err)
+            full = errors.ApiError(str(err), code=507, reason="InsufficientStorage")
+            response = refuse(request, full)
+        except TooLarge as err:
+            response = refuse(request, errors.ApiError(str(err)))
         except StoreError as err:
             log.error("%s", err)
             response = refuse(request, errors.InternalError(f"Internal error occurred: {err}"))
         except ConnectionResetError:
             response = web.Response(status=499)  # nobody is there to read it
-        except Exception:
-            log.exception("%s %s failed", request.method, request.path)
-            response = refuse(
-                request, errors.InternalError("Internal error occurred: see the server's log")
-            )
+        except Exception as err:
+            response = refuse(request, too_deep(err) or _failed(request))
+        response = await self._formed(request, response, user)
         self.counters.count(verb, resource, response.status)
-        if (
-            not response.prepared
-            and negotiate.wants_pretty(request)
-            and not request.path.startswith("/openapi/")
-        ):
-            negotiate.prettify(response)
+        if self._auditor is not None and (record := request.get(AUDIT)) is not None:
+            if not response.prepared:
+                response.headers["Audit-Id"] = record.id
+            record.complete(response, sent=request.get(BODY, b""))
+        return response
+
+    async def _formed(
+        self, request: web.BaseRequest, response: web.StreamResponse, user: UserInfo
+    ) -> web.StreamResponse:
+        """YAML, or JSON for people: what is large is made elsewhere."""
+        forming = None if response.prepared else negotiate.forming(request, response)
+        if forming is None:
+            return response
+        assert isinstance(response, web.Response)
+        work, body, heavy = forming
+        try:
+            if heavy:
+                response.body = await self._verbs.registry.heavy.apart(user, work, body)
+            else:
+                response.body = work(body)
+        except errors.ApiError as err:
+            response = refuse(request, err)
+            if response.get(negotiate.UNFORMED):
+                response.body = negotiate.as_yaml(orjson.dumps(err.status))
         return response
 
     # -- who -------------------------------------------------------------------------------
 
-    def _who(self, request: web.BaseRequest, info: RequestInfo) -> UserInfo:
-        """Authenticate, impersonate and authorize."""
+    async def _who(self, request: web.BaseRequest, info: RequestInfo) -> UserInfo:
+        """Authenticate, impersonate and authorize; who is refused had the turn of its flow."""
+        user = ANONYMOUS
+        try:
+            user = self._authenticated(request, info)
+            connection = request.protocol
+            if isinstance(connection, Connection) and not connection.user and known(user):
+                self._connections.identified(connection, flow_of(user))
+            return self._allowed(request, info, user)
+        except (errors.Unauthorized, errors.Forbidden) as err:
+            seat = self._dispatcher.seat(user, info)
+            if not isinstance(err, errors.Unauthorized):
+                request[SEAT] = seat
+            await seat.take()
+            seat.give()
+            raise
+
+    def _authenticated(self, request: web.BaseRequest, info: RequestInfo) -> UserInfo:
         transport = request.transport
         tls = transport.get_extra_info("ssl_object") if transport else None
         certificate = tls.getpeercert(binary_form=True) if tls else None
         headers = request.headers
-        user = self._authenticator.authenticate(
-            headers.get("Authorization"),
-            certificate=certificate,
-            protocols=headers.get("Sec-WebSocket-Protocol"),
-        )
+        try:
+            return self._authenticator.authenticate(
+                headers.get("Authorization"),
+                certificate=certificate,
+                protocols=headers.get("Sec-WebSocket-Protocol"),
+            )
+        except errors.Unauthorized:
+            if self._auditor is not None:
+                self._auditor.begin(request, attributes(_NOBODY, info, request.query))
+            raise
+
+    def _allowed(self, request: web.BaseRequest, info: RequestInfo, user: UserInfo) -> UserInfo:
+        """Whom the request is made as."""
         attrs = attributes(user, info, request.query)
-        actual = impersonate(headers.items(), attrs, self._authorizer.authorize)
+        record = self._auditor.begin(request, attrs) if self._auditor is not None else None
+        actual = impersonate(request.headers.items(), attrs, self._authorizer.authorize)
         if actual is not user:
             user = actual
             attrs = attrs._replace(user=user)
+            if record is not None:
+                record.impersonates(user)
+        if record is not None:
+            record.authorized(self._authorizer.authorize(attrs))
         self._authorizer.require(attrs)
         return user
+
+    # -- when ------------------------------------------------------------------------------
+
+    async def _admit(
+        self, request: web.BaseRequest, info: RequestInfo, user: UserInfo
+    ) -> web.StreamResponse:
+        """Let a request in when its body is here: who sends slowly holds up nobody."""
+        if lasting(info):
+            await self._dispatcher.seat(user, info).turn()
+            return await self._dispatch(request, info, user)
+        flow = flow_of(user)
+        size = self._bodies.hold(flow, request)
+        try:
+            if request.method not in _WITHOUT_BODIES:
+                await read_body(request)
+            return await self._seated(request, info, user)
+        finally:
+            self._bodies.release(flow, size)
+
+    async def _seated(
+        self, request: web.BaseRequest, info: RequestInfo, user: UserInfo
+    ) -> web.StreamResponse:
+        """Run a request when its flow has its turn."""
+        seat = self._dispatcher.seat(user, info)
+        request[SEAT] = seat
+        await seat.take()
+        try:
+            response = await self._dispatch(request, info, user)
+        finally:
+            seat.give()
+        if not response.prepared:
+            response.headers.update(seat.headers)
+        return response
 
     # -- what ------------------------------------------------------------------------------
 
@@ -156,9 +259,9 @@ class Front:
             case "get":
                 return await verbs.get(request, info, kind)
             case "list":
-                return await verbs.list(request, info, kind)
+                return await verbs.list(request, info, kind, user)
             case "watch":
-                return await verbs.watch(request, info, kind)
+                return await verbs.watch(request, info, kind, user)
             case "create":
                 return await verbs.create(request, info, kind, user)
             case "update":
@@ -175,6 +278,21 @@ class Front:
         if any(r.group == info.group and not r.custom for r in self._catalog):
             raise errors.NotFound("the server could not find the requested resource")
         return web.Response(text="404 page not found\n", status=404)
+
+
+MAX_NAMING = 1024
+"""Characters of a field selector that may name an object for authorization."""
+_WITHOUT_BODIES = frozenset({"GET", "HEAD"})
+
+
+def _failed(request: web.BaseRequest) -> errors.InternalError:
+    log.exception("%s %s failed", request.method, request.path)
+    return errors.InternalError("Internal error occurred: see the server's log")
+
+
+def known(user: UserInfo) -> bool:
+    """Whether somebody stands behind a request."""
+    return user.name != ANONYMOUS.name
 
 
 def attributes(user: UserInfo, info: RequestInfo, query: Mapping[str, str]) -> Attributes:
@@ -199,6 +317,8 @@ def attributes(user: UserInfo, info: RequestInfo, query: Mapping[str, str]) -> A
 
 def _exact_name(selector: str) -> str:
     """The one name that a field selector asks for: permissions by name hold for it as well."""
+    if len(selector) > MAX_NAMING:
+        return ""
     try:
         found = parse_fields(selector).requirements
     except SelectorError:
@@ -247,6 +367,9 @@ def refuse(request: web.BaseRequest, err: errors.ApiError) -> web.Response:
     if out.shape != "object":
         out = negotiate.Output(out.media, content_type=out.media)
     response = answer(out, orjson.dumps(status), err.status_code, request.get(WARNINGS))
+    seat = request.get(SEAT)
+    if seat is not None:
+        response.headers.update(seat.headers)
     if err.retry_after:
         response.headers["Retry-After"] = str(int(err.retry_after))
     response.headers["Audit-Id"] = str(uuid.uuid4())

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import lru_cache
+from typing import NamedTuple
 
 import orjson
 import yaml
@@ -15,8 +17,9 @@ JSON = "application/json"
 YAML = "application/yaml"
 PROTOBUF = "application/vnd.kubernetes.protobuf"
 CBOR = "application/cbor"
+UNFORMED: web.ResponseKey[bool] = web.ResponseKey("unformed", bool)
+"""A response whose body is JSON and has to become YAML."""
 ACCEPTED = f"{JSON}, {YAML}, {PROTOBUF}"
-MAX_BODY = 3 * 2**20
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,6 +30,14 @@ class Output:
     shape: str = "object"
     version: str = "v1"
     content_type: str = JSON
+
+
+class Forming(NamedTuple):
+    """How a body becomes what was asked for; ``heavy``: it takes a while."""
+
+    work: Callable[[bytes], bytes]
+    body: bytes
+    heavy: bool
 
 
 _PLAIN = Output()
@@ -73,12 +84,31 @@ def _clause(clause: str) -> Output | None:
     return None
 
 
-def encode(out: Output, body: bytes) -> bytes:
-    """JSON bytes in the chosen media type."""
-    if out.media == YAML:
-        text: str = yaml.dump(orjson.loads(body), Dumper=_DUMPER, sort_keys=True)
-        return text.encode()
-    return body + b"\n" if out.media == JSON else body
+def as_yaml(body: bytes) -> bytes:
+    """JSON bytes as YAML."""
+    text: str = yaml.dump(orjson.loads(body), Dumper=_DUMPER, sort_keys=True)
+    return text.encode()
+
+
+def indented(body: bytes) -> bytes:
+    """JSON bytes for people."""
+    return orjson.dumps(orjson.loads(body), option=orjson.OPT_INDENT_2)
+
+
+_LIGHT_YAML, _LIGHT_JSON = 2 * 1024, 32 * 1024
+"""Bodies that are formed in no time."""
+
+
+def forming(request: web.BaseRequest, response: web.StreamResponse) -> Forming | None:
+    """What has still to be done to the body of a response that is not on its way yet."""
+    if not isinstance(response, web.Response) or not isinstance(response.body, bytes):
+        return None
+    if response.get(UNFORMED):
+        return Forming(as_yaml, response.body, len(response.body) > _LIGHT_YAML)
+    if response.content_type == JSON and wants_pretty(request):
+        if not request.path.startswith("/openapi/"):
+            return Forming(indented, response.body, len(response.body) > _LIGHT_JSON)
+    return None
 
 
 _PEOPLE = ("curl", "Wget", "Mozilla/5.0")
@@ -94,33 +124,7 @@ def wants_pretty(request: web.BaseRequest) -> bool:
     return request.headers.get("User-Agent", "").startswith(_PEOPLE)
 
 
-def prettify(response: web.StreamResponse) -> None:
-    """Indent the JSON of a response that is not on its way yet."""
-    if (
-        isinstance(response, web.Response)
-        and isinstance(response.body, bytes)
-        and response.content_type == JSON
-    ):
-        response.body = orjson.dumps(orjson.loads(response.body), option=orjson.OPT_INDENT_2)
-
-
 _DUMPER = getattr(yaml, "CSafeDumper", yaml.SafeDumper)
-
-
-async def read_body(request: web.BaseRequest) -> bytes:
-    """The whole body; 413 over the limit, before it is read where the client says its size."""
-    if request.content_length is not None and request.content_length > MAX_BODY:
-        raise errors.RequestEntityTooLarge(f"Request entity too large: limit is {MAX_BODY}")
-    if not request.can_read_body:
-        return b""
-    chunks: list[bytes] = []
-    size = 0
-    async for chunk in request.content.iter_any():
-        size += len(chunk)
-        if size > MAX_BODY:
-            raise errors.RequestEntityTooLarge(f"Request entity too large: limit is {MAX_BODY}")
-        chunks.append(chunk)
-    return chunks[0] if len(chunks) == 1 else b"".join(chunks)
 
 
 def body_media(request: web.BaseRequest) -> str:

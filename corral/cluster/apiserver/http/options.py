@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 
 from aiohttp import web
@@ -9,6 +10,7 @@ from multidict import MultiMapping
 
 from corral.cluster.apiserver import errors as say
 from corral.cluster.apiserver.auth.users import UserInfo
+from corral.cluster.apiserver.fairness.dispatch import Seat
 from corral.cluster.apiserver.requests import Context
 from corral.kube.types import Obj
 
@@ -16,10 +18,17 @@ MAX_MANAGER = 128
 APPLY = "application/apply-patch+yaml"
 WARNINGS: web.RequestKey[list[str]] = web.RequestKey("warnings", list[str])
 """Where a request keeps its warnings; a refusal carries them as well."""
+SEAT: web.RequestKey[Seat] = web.RequestKey("seat", Seat)
+"""Where it keeps its place among the others."""
 
 
 def write_context(
-    request: web.BaseRequest, user: UserInfo, options_kind: str, *, patch_type: str = ""
+    request: web.BaseRequest,
+    user: UserInfo,
+    options_kind: str,
+    *,
+    patch_type: str = "",
+    size: int = 0,
 ) -> Context:
     """Check the query and make the context of a write. Raises Invalid with every problem."""
     query = request.query
@@ -40,6 +49,7 @@ def write_context(
         dry_run="dryRun" in query and bool(query["dryRun"]),
         field_validation=query.get("fieldValidation") or "Warn",
         force=force is not None and force.lower() not in ("false", "0"),
+        size=size,
     )
     request[WARNINGS] = context.warnings  # a refusal carries them as well
     return context
@@ -89,7 +99,7 @@ def query_delete_options(query: MultiMapping[str]) -> Obj:
     """DeleteOptions given in the query, as some clients do."""
     options: Obj = {}
     grace = query.get("gracePeriodSeconds")
-    if grace is not None and grace.lstrip("-").isdigit():
+    if grace is not None and re.fullmatch(r"-?[0-9]{1,19}", grace):
         options["gracePeriodSeconds"] = int(grace)
     if query.get("propagationPolicy"):
         options["propagationPolicy"] = query["propagationPolicy"]

@@ -6,8 +6,10 @@ from collections.abc import Callable
 
 import orjson
 
+from corral.cluster.apiserver import codec
 from corral.cluster.apiserver import errors as say
-from corral.cluster.apiserver import wire
+from corral.cluster.apiserver.crud.kind import Kind
+from corral.cluster.apiserver.crud.write import Change
 from corral.cluster.apiserver.http.options import APPLY
 from corral.cluster.apiserver.patch import (
     apply_json_patch,
@@ -16,8 +18,6 @@ from corral.cluster.apiserver.patch import (
     go_format,
     parse,
 )
-from corral.cluster.apiserver.registry.kind import Kind
-from corral.cluster.apiserver.registry.write import Change
 from corral.cluster.apiserver.requests import Context
 from corral.kube import errors
 from corral.kube.types import Obj
@@ -75,7 +75,7 @@ def _restored(kind: Kind, patched: Obj, problems: list[str], context: Context, b
         why = _restore_error(kind, patched, err)
         if why is not None:
             raise _refused(go_format(parse(body)), why) from err
-        obj, found = kind.decode(wire.whole_numbers(patched), strict=strict)
+        obj, found = kind.decode(codec.whole_numbers(patched), strict=strict)
     problems = problems + sorted(found)
     return _checked(kind, obj, problems, context, lambda: go_format(parse(body)))
 
@@ -115,10 +115,11 @@ def _applier(
     kind: Kind, body: bytes, context: Context, *, subresource: str, now: Callable[[], str]
 ) -> Change:
     repeated: list[str] = []
-    wire.parse_patch(body, problems=repeated)
+    parsed = [codec.parse_patch(body, problems=repeated)]
 
     def change(live: Obj | None) -> Obj:
-        config = wire.parse_patch(body)
+        # a second try reads it anew, for the first one changed it
+        config = parsed.pop() if parsed else codec.parse_patch(body)
         merged = kind.apply(
             live,
             config,
@@ -147,7 +148,7 @@ def _converted(kind: Kind, merged: Obj, config: Obj) -> Obj:
     except errors.BadRequest as err:
         why = _restore_error(kind, merged, err)
         if why is None:
-            return kind.normalise(wire.whole_numbers(merged))
+            return kind.normalise(codec.whole_numbers(merged))
         meta, info = config.get("metadata") or {}, kind.info
         version = info.api_version if info.group else f"/{info.version}"
         gvk = f"{version}, Kind={info.kind}"
@@ -160,5 +161,5 @@ def _converted(kind: Kind, merged: Obj, config: Obj) -> Obj:
 def _restore_error(kind: Kind, obj: Obj, err: errors.BadRequest) -> str | None:
     """Why an object cannot be restored from what a merge left; None when it can after all."""
     info = kind.info
-    message = None if info.custom else wire.message_for(info.group, info.version, info.kind)
-    return err.message if message is None else wire.restore_error(message, obj)
+    message = None if info.custom else codec.message_for(info.group, info.version, info.kind)
+    return err.message if message is None else codec.restore_error(message, obj)

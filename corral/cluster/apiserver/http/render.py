@@ -8,10 +8,10 @@ from typing import Any, Protocol
 
 import orjson
 
+from corral.cluster.apiserver.crud.core import Registry
+from corral.cluster.apiserver.crud.kind import Kind
+from corral.cluster.apiserver.crud.read import Page
 from corral.cluster.apiserver.http.negotiate import Output
-from corral.cluster.apiserver.registry.core import Registry
-from corral.cluster.apiserver.registry.kind import Kind
-from corral.cluster.apiserver.registry.read import Page
 from corral.cluster.apiserver.store import Entry
 from corral.kube.types import Obj
 
@@ -30,6 +30,10 @@ class Table(Protocol):
 
 PIECE = 200
 """Objects of a list that are encoded and sent at once."""
+PIECE_BYTES = 128 * 1024
+ROWS = 40
+ROWS_BYTES = 32 * 1024
+"""The same for the rows of a Table, whose cells are computed."""
 
 
 class Renderer:
@@ -77,10 +81,7 @@ class Renderer:
             meta["remainingItemCount"] = page.remaining
         if self._out.shape == "table":
             assert self._table is not None
-            objects = [self._kind.from_storage(e.decode()) for e in page.entries]
-            cells = self._table.rows(objects, datetime.now(UTC))
-            rows = [self._row(o, c) for o, c in zip(objects, cells, strict=True)]
-            yield orjson.dumps(self._frame(rows, meta))
+            yield from self._rows(self._table, page.entries, meta)
         elif self._out.shape == "metadata":
             head = {"kind": "PartialObjectMetadataList", "apiVersion": self._meta_version}
             yield from self._list({**head, "metadata": meta}, page.entries, self.one)
@@ -89,6 +90,18 @@ class Renderer:
             head = {"kind": info.list_kind, "apiVersion": info.api_version}
             encode = self.one if info.custom else self._item
             yield from self._list({**head, "metadata": meta}, page.entries, encode)
+
+    def _rows(self, table: Table, entries: list[Entry], meta: Obj) -> Iterator[bytes]:
+        now = datetime.now(UTC)
+        before = orjson.dumps(self._frame([], meta)).removesuffix(b"]}")
+        whole = self._kind.info.plural == "storageclasses"  # the newest default one is marked
+        for piece in [entries] if whole else in_pieces(entries, ROWS, ROWS_BYTES):
+            objects = [self._kind.from_storage(e.decode()) for e in piece]
+            cells = table.rows(objects, now)
+            rows = [self._row(o, c) for o, c in zip(objects, cells, strict=True)]
+            yield before + orjson.dumps(rows)[1:-1]
+            before = b","
+        yield (b"" if entries else before) + b"]}"
 
     def _item(self, entry: Entry) -> bytes:
         """Items of built-in kinds carry no kind and apiVersion in lists."""
@@ -99,8 +112,8 @@ class Renderer:
         self, head: Obj, entries: list[Entry], encode: Callable[[Entry], bytes]
     ) -> Iterator[bytes]:
         before = orjson.dumps(head)[:-1] + b',"items":['
-        for start in range(0, len(entries), PIECE):
-            yield before + b",".join([encode(e) for e in entries[start : start + PIECE]])
+        for piece in in_pieces(entries):
+            yield before + b",".join([encode(e) for e in piece])
             before = b","
         yield (b"" if entries else before) + b"]}"
 
@@ -143,6 +156,20 @@ class Renderer:
             "apiVersion": self._meta_version,
             "metadata": obj.get("metadata") or {},
         }
+
+
+def in_pieces(
+    entries: list[Entry], most: int = PIECE, most_bytes: int = PIECE_BYTES
+) -> Iterator[list[Entry]]:
+    """Parts of a list that are neither long nor large."""
+    start = size = 0
+    for at, entry in enumerate(entries):
+        if at - start >= most or (size and size + len(entry.value) > most_bytes):
+            yield entries[start:at]
+            start, size = at, 0
+        size += len(entry.value)
+    if entries:
+        yield entries[start:]
 
 
 def _version(obj: Obj) -> str:

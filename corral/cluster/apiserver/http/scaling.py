@@ -6,12 +6,12 @@ from collections.abc import Callable
 
 from corral.cluster.apiserver import errors as say
 from corral.cluster.apiserver.apply import parent_entries, scale_entries
+from corral.cluster.apiserver.crud.kind import Kind
+from corral.cluster.apiserver.crud.write import Change, check_name, check_namespace
 from corral.cluster.apiserver.http.bodies import decode_object
 from corral.cluster.apiserver.http.options import APPLY
 from corral.cluster.apiserver.http.patching import patcher
 from corral.cluster.apiserver.kinds import BuiltinKind
-from corral.cluster.apiserver.registry.kind import Kind
-from corral.cluster.apiserver.registry.write import Change, check_name, check_namespace
 from corral.cluster.apiserver.requests import Context, RequestInfo
 from corral.cluster.apiserver.resources import ResourceInfo
 from corral.kube.types import Obj

@@ -3,26 +3,28 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
-from typing import Protocol
+from typing import Any, Protocol
 
 import orjson
 from aiohttp import web
 
+from corral.cluster.apiserver import codec
 from corral.cluster.apiserver import errors as say
-from corral.cluster.apiserver import wire
 from corral.cluster.apiserver.auth import reviews
 from corral.cluster.apiserver.auth.authentication import Authenticator
 from corral.cluster.apiserver.auth.authorization import Authorizer
 from corral.cluster.apiserver.auth.token_request import token_request
 from corral.cluster.apiserver.auth.tokens import Lookup, TokenIssuer
 from corral.cluster.apiserver.auth.users import UserInfo
+from corral.cluster.apiserver.crud.core import AdmissionRequest
+from corral.cluster.apiserver.crud.kind import Kind
+from corral.cluster.apiserver.heavy import work_of
 from corral.cluster.apiserver.http import negotiate
 from corral.cluster.apiserver.http.bodies import check_type
 from corral.cluster.apiserver.http.eviction import Evictions
+from corral.cluster.apiserver.http.incoming import check_small, read_body
 from corral.cluster.apiserver.http.options import write_context
 from corral.cluster.apiserver.http.verbs import Verbs, answer
-from corral.cluster.apiserver.registry.core import AdmissionRequest
-from corral.cluster.apiserver.registry.kind import Kind
 from corral.cluster.apiserver.requests import Context, RequestInfo
 from corral.cluster.apiserver.resources import ResourceInfo
 from corral.kube import errors
@@ -81,20 +83,17 @@ class Special:
         return None
 
     async def _read(
-        self, request: web.BaseRequest, group: str, version: str, kind: str
+        self, request: web.BaseRequest, user: UserInfo, group: str, version: str, kind: str
     ) -> tuple[Obj, negotiate.Output]:
         """An object of a kind that is not stored, from a body in any form."""
         out = negotiate.output(request.headers.get("Accept", ""), table=False)
         media = negotiate.body_media(request)
-        body = await negotiate.read_body(request)
-        message = wire.message_for(group, version, kind)
+        body = await read_body(request)
+        check_small(body, media)
+        message = codec.message_for(group, version, kind)
         assert message is not None, kind
-        if media == negotiate.PROTOBUF:
-            obj = wire.decode_protobuf(body, message)
-        elif media == negotiate.YAML:
-            obj = wire.normalise(message, wire.parse_yaml(body))
-        else:
-            obj = wire.decode_json(message, body, strict=False).obj
+        heavy = self._verbs.registry.heavy
+        obj = await heavy.do(user, work_of(body, media), decoded, message, body, media)
         check_type(obj, f"{group}/{version}" if group else version, kind)
         return obj, out
 
@@ -102,7 +101,7 @@ class Special:
         self, request: web.BaseRequest, info: RequestInfo, user: UserInfo
     ) -> web.Response:
         kind = _REVIEWS[info.resource]
-        review, out = await self._read(request, info.group, info.version, kind)
+        review, out = await self._read(request, user, info.group, info.version, kind)
         authorize = self._authorizer.authorize
         match kind:
             case "TokenReview":
@@ -122,7 +121,7 @@ class Special:
     async def _token(
         self, request: web.BaseRequest, info: RequestInfo, user: UserInfo
     ) -> web.Response:
-        wanted, out = await self._read(request, "authentication.k8s.io", "v1", "TokenRequest")
+        wanted, out = await self._read(request, user, "authentication.k8s.io", "v1", "TokenRequest")
         registry = self._verbs.registry
         accounts = registry.kind_of("", "v1", "serviceaccounts")
         assert accounts is not None
@@ -161,7 +160,7 @@ class Special:
         self, request: web.BaseRequest, info: RequestInfo, user: UserInfo
     ) -> web.Response:
         """Assign a pod to a node; a scheduler does this."""
-        binding, out = await self._read(request, "", "v1", "Binding")
+        binding, out = await self._read(request, user, "", "v1", "Binding")
         context = write_context(request, user, "CreateOptions")
         meta = binding.get("metadata") or {}
         name = info.name or meta.get("name", "")
@@ -188,7 +187,7 @@ class Special:
         self, request: web.BaseRequest, info: RequestInfo, user: UserInfo
     ) -> web.Response:
         """Delete a pod if the disruption budgets allow it."""
-        eviction, out = await self._read(request, "policy", "v1", "Eviction")
+        eviction, out = await self._read(request, user, "policy", "v1", "Eviction")
         context = write_context(request, user, "CreateOptions")
         options: Obj = eviction.get("deleteOptions") or {}
         if options.get("dryRun"):
@@ -204,6 +203,15 @@ class Special:
         evictions = Evictions(self._verbs, pods)
         await evictions.evict(info.namespace, info.name, options=options, context=context)
         return answer(out, orjson.dumps(_SUCCESS | {"code": 201}), 201)
+
+
+def decoded(message: Any, body: bytes, media: str) -> Obj:
+    """The object in a body."""
+    if media == negotiate.PROTOBUF:
+        return codec.decode_protobuf(body, message)
+    if media == negotiate.YAML:
+        return codec.normalise(message, codec.parse_yaml(body))
+    return codec.decode_json(message, body, strict=False).obj
 
 
 _REVIEWS = {

@@ -12,9 +12,10 @@ from aiohttp import web
 from corral.cluster.apiserver import schema
 from corral.cluster.apiserver.auth.tokens import TokenIssuer
 from corral.cluster.apiserver.auth.users import UserInfo
-from corral.cluster.apiserver.http import negotiate, openapi_v2
+from corral.cluster.apiserver.http import negotiate
 from corral.cluster.apiserver.http.discovery import Discovery
-from corral.cluster.apiserver.http.openapi import OpenApi
+from corral.cluster.apiserver.http.openapi import v2
+from corral.cluster.apiserver.http.openapi.v3 import OpenApi
 from corral.cluster.apiserver.http.verbs import answer
 from corral.cluster.apiserver.requests import RequestInfo
 from corral.cluster.apiserver.resources import Catalog
@@ -149,7 +150,7 @@ class System:
     def _open(self, request: web.BaseRequest, path: str) -> web.Response:
         if path == "openapi/v2":
             if "proto-openapi" in request.headers.get("Accept", ""):
-                out = negotiate.Output(openapi_v2.PROTOBUF, content_type=openapi_v2.PROTOBUF)
+                out = negotiate.Output(v2.PROTOBUF, content_type=v2.PROTOBUF)
                 return answer(out, self._openapi.v2(protobuf=True))
             return answer(negotiate.Output(), self._openapi.v2(protobuf=False))
         if path == "openapi/v3":

@@ -3,33 +3,48 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
+from functools import partial
+from typing import Any, TypeVar
 
 import orjson
 from aiohttp import web
 
 from corral.cluster.apiserver import errors as say
+from corral.cluster.apiserver.audit.record import started
 from corral.cluster.apiserver.auth.users import UserInfo
-from corral.cluster.apiserver.http import negotiate
-from corral.cluster.apiserver.http.bodies import decode_object, parse_options
-from corral.cluster.apiserver.http.options import APPLY, query_delete_options, write_context
-from corral.cluster.apiserver.http.patching import PATCH_TYPES, patcher
-from corral.cluster.apiserver.http.render import PIECE, Renderer, Table
-from corral.cluster.apiserver.http.scaling import scale_patch, scale_update
-from corral.cluster.apiserver.http.watch import Stream
-from corral.cluster.apiserver.registry.core import Registry
-from corral.cluster.apiserver.registry.delete import Deleter
-from corral.cluster.apiserver.registry.kind import Kind
-from corral.cluster.apiserver.registry.read import Reader, list_options, matcher
-from corral.cluster.apiserver.registry.write import (
+from corral.cluster.apiserver.crud.core import Registry
+from corral.cluster.apiserver.crud.delete import Deleter
+from corral.cluster.apiserver.crud.kind import Kind
+from corral.cluster.apiserver.crud.read import ListOptions, Reader, list_options, matcher
+from corral.cluster.apiserver.crud.write import (
     Change,
     Writer,
     check_name,
     check_namespace,
     check_uid,
 )
+from corral.cluster.apiserver.fairness.dispatch import breathe
+from corral.cluster.apiserver.heavy import work_of
+from corral.cluster.apiserver.http import negotiate
+from corral.cluster.apiserver.http.bodies import decode_object, parse_options
+from corral.cluster.apiserver.http.incoming import check_small, read_body
+from corral.cluster.apiserver.http.large import Body, LargeWrites, Written
+from corral.cluster.apiserver.http.options import APPLY, SEAT, query_delete_options, write_context
+from corral.cluster.apiserver.http.patching import PATCH_TYPES, patcher
+from corral.cluster.apiserver.http.render import PIECE, Renderer, Table
+from corral.cluster.apiserver.http.scaling import scale_patch, scale_update
+from corral.cluster.apiserver.http.watch import Stream
 from corral.cluster.apiserver.requests import Context, RequestInfo
 from corral.kube import errors
 from corral.kube.types import Obj
+
+T = TypeVar("T")
+QUERY_WORK = 12
+"""What reading a byte of a selector takes, in bytes of a body."""
+MOST_WHOLE = 16 * 2**20
+"""Bytes of a list that is turned into YAML, or indented."""
+SMALL = 256 * 1024
+"""Bytes of a list that is sent at once."""
 
 OBJECT_SUBRESOURCES = frozenset(
     {"", "status", "ephemeralcontainers", "resize", "finalize", "approval"}
@@ -45,6 +60,7 @@ class Verbs:
         self.reader = Reader(registry)
         self.writer = Writer(registry)
         self.deleter = Deleter(registry)
+        self._large = LargeWrites(registry)
         self._table_of = table_of
 
     def _renderer(self, kind: Kind, out: negotiate.Output, query: Mapping[str, str]) -> Renderer:
@@ -56,7 +72,19 @@ class Verbs:
         table = self._table_of(kind) if out.shape == "table" else None
         return Renderer(self.registry, kind, out, table, query.get("includeObject", ""))
 
+    async def _do(self, context: Context, work: Callable[..., T], *args: Any) -> T:
+        """Work on the body of a request, beside the event loop where that is large."""
+        return await self.registry.heavy.do(context.user, context.size, work, *args)
+
     # -- reading ---------------------------------------------------------------------------
+
+    async def _options(
+        self, request: web.BaseRequest, kind: Kind, user: UserInfo, *, watch: bool = False
+    ) -> ListOptions:
+        """The query of a list or watch, read beside the event loop where it is long."""
+        read = partial(list_options, kind, request.query, watch=watch)
+        size = len(request.query_string) * QUERY_WORK
+        return await self.registry.heavy.do(user, size, read)
 
     async def get(self, request: web.BaseRequest, info: RequestInfo, kind: Kind) -> web.Response:
         out = negotiate.output(request.headers.get("Accept", ""))
@@ -69,16 +97,27 @@ class Verbs:
         return answer(out, self._renderer(kind, out, request.query).one(entry))
 
     async def list(
-        self, request: web.BaseRequest, info: RequestInfo, kind: Kind
+        self, request: web.BaseRequest, info: RequestInfo, kind: Kind, user: UserInfo
     ) -> web.StreamResponse:
         out = negotiate.output(request.headers.get("Accept", ""))
-        options = list_options(kind, request.query, watch=False)
+        options = await self._options(request, kind, user)
         page = await self.reader.page(kind, info.namespace, options)
         await kind.prefetch(page.entries)
         pieces = self._renderer(kind, out, request.query).page(page)
-        whole = out.media != negotiate.JSON or out.shape == "table"
-        if whole or len(page.entries) <= PIECE or negotiate.wants_pretty(request):
-            return answer(out, b"".join(pieces))
+        size = sum(len(e.value) for e in page.entries)
+        small = len(page.entries) <= PIECE and size <= SMALL
+        yaml = out.media == negotiate.YAML
+        if yaml and size > MOST_WHOLE:
+            raise errors.NotAcceptable(
+                f"the list is of {size} bytes, and lists of more than {MOST_WHOLE} are not "
+                "converted to YAML: ask for application/json, or for pages with limit"
+            )
+        if yaml or small or (negotiate.wants_pretty(request) and size <= MOST_WHOLE):
+            parts = []
+            for piece in pieces:
+                parts.append(piece)
+                await breathe()
+            return answer(out, b"".join(parts))
         return await self._stream(request, out, kind, pieces)
 
     async def _stream(
@@ -88,18 +127,21 @@ class Verbs:
         response.headers["Content-Type"] = out.content_type
         if kind.deprecation:
             warn(response, kind.deprecation)
+        seat = request.get(SEAT)
+        if seat is not None:
+            response.headers.update(seat.headers)
         response.enable_chunked_encoding()
         await response.prepare(request)
         for piece in pieces:
-            await response.write(piece)
+            await (response.write(piece) if seat is None else seat.pause(response.write(piece)))
         await response.write_eof(b"\n")
         return response
 
     async def watch(
-        self, request: web.BaseRequest, info: RequestInfo, kind: Kind
+        self, request: web.BaseRequest, info: RequestInfo, kind: Kind, user: UserInfo
     ) -> web.StreamResponse:
         out = negotiate.output(request.headers.get("Accept", ""), streaming=True)
-        options = list_options(kind, request.query, watch=True)
+        options = await self._options(request, kind, user, watch=True)
         renderer = self._renderer(kind, out, request.query)
         stream = Stream(
             self.registry, kind, info.namespace, name=info.name, options=options, renderer=renderer
@@ -110,9 +152,16 @@ class Verbs:
         if kind.deprecation:
             warn(response, kind.deprecation)
         response.enable_chunked_encoding()
+        seat = request.get(SEAT)
+        if seat is not None:
+            response.headers.update(seat.headers)
         try:
             await response.prepare(request)
-            await stream.run(response, initial, watch)
+            started(request, response.status)
+            await stream.start(response, initial, seat)
+            if seat is not None:
+                seat.give()  # a watch counts while it starts
+            await stream.run(response, watch)
             await response.write_eof()
         finally:
             self.registry.store.unwatch(kind.info.table, watch)
@@ -125,12 +174,14 @@ class Verbs:
     ) -> web.Response:
         out = negotiate.output(request.headers.get("Accept", ""))
         media = negotiate.body_media(request)
-        body = await negotiate.read_body(request)
-        context = write_context(request, user, "CreateOptions")
-        obj = decode_object(kind, body, media, context)
-        made = await self.writer.create(
-            kind, info.namespace, obj, context=context, options=write_options(request, "Create")
-        )
+        body = await read_body(request)
+        context = write_context(request, user, "CreateOptions", size=work_of(body, media))
+        options = write_options(request, "Create")
+        done = await self._large.create(kind, info, Body(body, media), context, options)
+        if done is not None:
+            return self._sent(request, kind, out, done, context)
+        obj = await self._do(context, decode_object, kind, body, media, context)
+        made = await self.writer.create(kind, info.namespace, obj, context=context, options=options)
         return self._written(request, kind, out, made, context, 201)
 
     async def update(
@@ -138,14 +189,22 @@ class Verbs:
     ) -> web.Response:
         out = negotiate.output(request.headers.get("Accept", ""))
         media = negotiate.body_media(request)
-        body = await negotiate.read_body(request)
-        context = write_context(request, user, "UpdateOptions")
+        body = await read_body(request)
+        context = write_context(request, user, "UpdateOptions", size=work_of(body, media))
         if info.subresource == "scale":
+            check_small(body, media)
             now = self.registry.timestamp
-            change = scale_update(info, kind, body, media, context, now)
+            change = await self._do(context, scale_update, info, kind, body, media, context, now)
             return await self._scale(info, kind, out, context, change)
 
-        decoded = [decode_object(kind, body, media, context)]
+        options = write_options(request, "Update")
+        create = kind.allow_create_on_update and not info.subresource
+        large = await self._large.update(
+            kind, info, Body(body, media), context, options, create=create
+        )
+        if large is not None:
+            return self._sent(request, kind, out, large, context)
+        decoded = [await self._do(context, decode_object, kind, body, media, context)]
         check_namespace(kind, info.namespace, decoded[0])
         check_name(decoded[0], info.name)
 
@@ -163,8 +222,8 @@ class Verbs:
             change=sent,
             context=context,
             subresource=info.subresource,
-            create=kind.allow_create_on_update and not info.subresource,
-            options=write_options(request, "Update"),
+            create=create,
+            options=options,
         )
         return self._written(request, kind, out, done, context, 201 if created else 200)
 
@@ -182,20 +241,26 @@ class Verbs:
                 if kind.info.custom
                 else "415: Unsupported Media Type"
             )
-        body = await negotiate.read_body(request)
-        context = write_context(request, user, "PatchOptions", patch_type=patch_type)
-        if info.subresource == "scale":
-            now = self.registry.timestamp
-            change = scale_patch(info, kind, body, patch_type, context, now)
-            return await self._scale(info, kind, out, context, change)
-        change = patcher(
-            kind,
-            body,
-            patch_type,
-            context,
-            subresource=info.subresource,
-            now=self.registry.timestamp,
+        body = await read_body(request)
+        context = write_context(
+            request, user, "PatchOptions", patch_type=patch_type, size=work_of(body, patch_type)
         )
+        if info.subresource == "scale":
+            check_small(body, patch_type)
+            now = self.registry.timestamp
+            change = await self._do(
+                context, scale_patch, info, kind, body, patch_type, context, now
+            )
+            return await self._scale(info, kind, out, context, change)
+        options = write_options(request, "Patch")
+        create = patch_type == APPLY and not info.subresource
+        large = await self._large.update(
+            kind, info, Body(body, patch_type, patch=True), context, options, create=create
+        )
+        if large is not None:
+            return self._sent(request, kind, out, large, context)
+        make = partial(patcher, subresource=info.subresource, now=self.registry.timestamp)
+        change = await self._do(context, make, kind, body, patch_type, context)
         done, created = await self.writer.update(
             kind,
             info.namespace,
@@ -203,11 +268,24 @@ class Verbs:
             change=change,
             context=context,
             subresource=info.subresource,
-            create=patch_type == APPLY and not info.subresource,
+            create=create,
             track=patch_type != APPLY,
-            options=write_options(request, "Patch"),
+            options=options,
         )
         return self._written(request, kind, out, done, context, 201 if created else 200)
+
+    def _sent(
+        self,
+        request: web.BaseRequest,
+        kind: Kind,
+        out: negotiate.Output,
+        done: Written,
+        context: Context,
+    ) -> web.Response:
+        code = 201 if done.created else 200
+        if out.shape != "object":
+            return self._written(request, kind, out, orjson.loads(done.value), context, code)
+        return answer(out, done.value, code, context.warnings)
 
     def _written(
         self,
@@ -249,7 +327,7 @@ class Verbs:
         self, request: web.BaseRequest, info: RequestInfo, kind: Kind, user: UserInfo
     ) -> web.Response:
         out = negotiate.output(request.headers.get("Accept", ""))
-        options = await self._delete_options(request)
+        options = await self._delete_options(request, user)
         context = Context(user, dry_run=bool(options.get("dryRun")))
         for text in kind.delete_warnings(options):
             context.warn(text)
@@ -269,8 +347,8 @@ class Verbs:
         self, request: web.BaseRequest, info: RequestInfo, kind: Kind, user: UserInfo
     ) -> web.Response:
         out = negotiate.output(request.headers.get("Accept", ""))
-        selection = list_options(kind, request.query, watch=False)
-        options = await self._delete_options(request)
+        selection = await self._options(request, kind, user)
+        options = await self._delete_options(request, user)
         context = Context(user, dry_run=bool(options.get("dryRun")))
         for text in kind.delete_warnings(options):
             context.warn(text)
@@ -293,11 +371,16 @@ class Verbs:
         )
         return answer(out, body)
 
-    async def _delete_options(self, request: web.BaseRequest) -> Obj:
-        body = await negotiate.read_body(request)
+    async def _delete_options(self, request: web.BaseRequest, user: UserInfo) -> Obj:
+        body = await read_body(request)
         if not body:
             return query_delete_options(request.query)
-        return parse_options(body, negotiate.body_media(request), "DeleteOptions")
+        media = negotiate.body_media(request)
+        check_small(body, media)
+        heavy = self.registry.heavy
+        return await heavy.do(
+            user, work_of(body, media), parse_options, body, media, "DeleteOptions"
+        )
 
 
 def write_options(request: web.BaseRequest, verb: str) -> Obj:
@@ -333,13 +416,34 @@ def deleted_status(kind: Kind, obj: Obj) -> Obj:
 def answer(
     out: negotiate.Output, body: bytes, code: int = 200, warnings: list[str] | None = None
 ) -> web.Response:
-    """A response in the negotiated form."""
-    response = web.Response(body=negotiate.encode(out, body), status=code)
+    """A response; one that shall be YAML is still JSON (see ``Front``)."""
+    response = web.Response(body=body + b"\n" if out.media == negotiate.JSON else body, status=code)
     response.headers["Content-Type"] = out.content_type
+    if out.media == negotiate.YAML:
+        response[negotiate.UNFORMED] = True
     response.headers["Cache-Control"] = "no-cache, private"
-    for text in warnings or ():
+    for text in _bounded(warnings) if warnings else ():
         warn(response, text)
     return response
+
+
+MAX_WARNING_TEXT = 4096
+MAX_ONE_WARNING = 256
+MAX_WARNINGS = 64
+"""Each is a header, and many clients take a hundred headers at most."""
+
+
+def _bounded(warnings: list[str]) -> Iterator[str]:
+    """All of them where they are short together, else what fits, each cut, as upstream does."""
+    if len(warnings) <= MAX_WARNINGS and sum(map(len, warnings)) <= MAX_WARNING_TEXT:
+        yield from warnings
+        return
+    written = 0
+    for text in warnings[:MAX_WARNINGS]:
+        if written >= MAX_WARNING_TEXT:
+            return
+        written += min(len(text), MAX_ONE_WARNING)
+        yield text[:MAX_ONE_WARNING]
 
 
 def warn(response: web.StreamResponse, text: str) -> None:

@@ -9,10 +9,18 @@ from collections.abc import Callable
 import orjson
 from aiohttp import web
 
-from corral.cluster.apiserver.http.render import Renderer
-from corral.cluster.apiserver.registry.core import Registry
-from corral.cluster.apiserver.registry.kind import Kind
-from corral.cluster.apiserver.registry.read import ListOptions, Reader, matcher
+from corral.cluster.apiserver.crud.core import Registry
+from corral.cluster.apiserver.crud.kind import Kind
+from corral.cluster.apiserver.crud.read import (
+    ListOptions,
+    Reader,
+    is_revision,
+    matcher,
+    matching,
+    no_revision,
+)
+from corral.cluster.apiserver.fairness.dispatch import Seat
+from corral.cluster.apiserver.http.render import Renderer, in_pieces
 from corral.cluster.apiserver.store import (
     ADDED,
     DELETED,
@@ -28,8 +36,6 @@ from corral.kube import errors
 BOOKMARK_EVERY = 60.0
 MIN_TIMEOUT = 1800
 """Seconds a watch without timeoutSeconds lasts at least; at most twice that."""
-CHUNK = 256
-"""Initial objects written at once."""
 COALESCE = 0.004
 """Seconds between two writes of one watch while events pour in: fewer, larger writes."""
 SHARED_BATCHES = 16
@@ -113,8 +119,7 @@ class Stream:
             if wants_state:
                 await reader.wait_for(since)
                 prefix = f"{self._namespace}/" if self._namespace else ""
-                entries = self._store.scan(self._kind.info.table, prefix)
-                initial = [e for e in entries if self._matches is None or self._matches(e)]
+                initial = list(self._store.scan(self._kind.info.table, prefix))
                 since = self._store.revision
             elif options.version in ("", "0"):
                 since = self._store.revision
@@ -127,7 +132,11 @@ class Stream:
         if since > self._store.revision:
             self._from, self._share = since, ()
         self._seen = since
-        return initial, watch
+        try:
+            return await matching(initial, self._matches), watch
+        except BaseException:
+            self._store.unwatch(self._kind.info.table, watch)
+            raise
 
     def _over(self, error: errors.ApiError) -> tuple[list[Entry], Watch]:
         """A watch that has ended before it began."""
@@ -136,17 +145,24 @@ class Stream:
         watch.overrun = True
         return [], watch
 
-    async def run(self, response: web.StreamResponse, initial: list[Entry], watch: Watch) -> None:
-        """Write until the time is over, the client goes, or the watch is dropped."""
-        loop = asyncio.get_running_loop()
-        seconds = self._options.timeout or MIN_TIMEOUT * (1 + random.random())
+    async def start(
+        self, response: web.StreamResponse, initial: list[Entry], seat: Seat | None
+    ) -> None:
+        """Write what is there already."""
         if self._error is not None:
             body = orjson.dumps(self._error.status)
             await response.write(b'{"type":"ERROR","object":%b}\n' % body)
             return
-        clock = _Clock(loop, seconds, watch)
         await self._kind.prefetch(initial)
-        await self._write_initial(response, initial)
+        await self._write_initial(response, initial, seat)
+
+    async def run(self, response: web.StreamResponse, watch: Watch) -> None:
+        """Write until the time is over, the client goes, or the watch is dropped."""
+        if self._error is not None:
+            return
+        loop = asyncio.get_running_loop()
+        seconds = self._options.timeout or MIN_TIMEOUT * (1 + random.random())
+        clock = _Clock(loop, seconds, watch)
         last = 0.0
         try:
             while not (clock.over or watch.overrun):
@@ -166,10 +182,13 @@ class Stream:
         finally:
             clock.stop()
 
-    async def _write_initial(self, response: web.StreamResponse, initial: list[Entry]) -> None:
-        for start in range(0, len(initial), CHUNK):
-            parts = [self._line(ADDED, e) for e in initial[start : start + CHUNK]]
-            await response.write(b"".join(parts))
+    async def _write_initial(
+        self, response: web.StreamResponse, initial: list[Entry], seat: Seat | None
+    ) -> None:
+        for piece in in_pieces(initial):
+            parts = [self._line(ADDED, e) for e in piece]
+            writing = response.write(b"".join(parts))
+            await (writing if seat is None else seat.pause(writing))
         if self._options.initial_events and self._options.bookmarks:
             await response.write(self._bookmark(end=True))
 
@@ -249,10 +268,8 @@ def _last_matching(event: Event) -> Entry:
 
 
 def _revision(version: str) -> int:
-    if version and not version.isdecimal():
+    if version and not is_revision(version):
         raise errors.ApiError(
-            f'resourceVersion: Invalid value: "{version}": '
-            f'strconv.ParseUint: parsing "{version}": invalid syntax',
-            reason="",
+            f'resourceVersion: Invalid value: "{version}": {no_revision(version)}', reason=""
         )
     return int(version or 0)

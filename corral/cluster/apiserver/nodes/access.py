@@ -14,6 +14,7 @@ from corral.cluster.apiserver.nodes.kubelets import Kubelets
 from corral.cluster.apiserver.nodes.logs import Logs
 from corral.cluster.apiserver.nodes.lookup import Lookup, Objects
 from corral.cluster.apiserver.nodes.metrics import FIRST_WINDOW, Metrics
+from corral.cluster.apiserver.nodes.passing import Passing
 from corral.cluster.apiserver.nodes.proxy import Proxy
 from corral.cluster.apiserver.nodes.streams import Streams
 from corral.cluster.apiserver.requests import RequestInfo
@@ -52,13 +53,15 @@ class NodeAccess:
         self._require = require
         self._running: set[asyncio.Task[object]] = set()
         streams = Streams(lookup, self._kubelets)
-        proxy = Proxy(lookup, self._kubelets, streams)
+        passing = Passing()
+        proxy = Proxy(lookup, self._kubelets, streams, passing)
+        logs = Logs(lookup, self._kubelets, passing)
         command = self._handler(streams.command, _UPGRADES, creates=True)
         proxied = self._handler(proxy.handle, _PROXIED)
         metrics = Metrics(lookup, self._kubelets, first_window=first_window)
         self._metrics = self._handler(metrics.handle, ("GET", "HEAD"))
         self._table: dict[tuple[str, str], Handler] = {
-            ("pods", "log"): self._handler(Logs(lookup, self._kubelets).handle, ("GET", "HEAD")),
+            ("pods", "log"): self._handler(logs.handle, ("GET", "HEAD")),
             ("pods", "exec"): command,
             ("pods", "attach"): command,
             ("pods", "portforward"): self._handler(streams.forward, _UPGRADES, creates=True),
@@ -66,6 +69,10 @@ class NodeAccess:
             ("services", "proxy"): proxied,
             ("nodes", "proxy"): proxied,
         }
+
+    def use_certificate(self, cert_file: Path, key_file: Path) -> None:
+        """Show kubelets this certificate from now on. Raises OSError, ssl.SSLError."""
+        self._kubelets.use_certificate(cert_file, key_file)
 
     async def start(self) -> None:
         await self._kubelets.start()

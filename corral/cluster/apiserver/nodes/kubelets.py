@@ -52,6 +52,10 @@ class Kubelets:
         self._plain_tls = _context(None)
         self._session: aiohttp.ClientSession | None = None
 
+    def use_certificate(self, cert_file: Path, key_file: Path) -> None:
+        """Show this certificate from now on. Raises OSError, ssl.SSLError."""
+        self._tls.load_cert_chain(cert_file, key_file)
+
     async def start(self) -> None:
         timeout = aiohttp.ClientTimeout(total=None, sock_connect=CONNECT_TIMEOUT)
         connector = aiohttp.TCPConnector(limit=0, ssl=self._tls)

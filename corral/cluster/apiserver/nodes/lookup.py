@@ -113,7 +113,7 @@ class Lookup:
             port = str(first["containerPort"]) if first else ""
         status = pod.get("status") or {}
         address = (status.get("podIPs") or [{"ip": status.get("podIP", "")}])[0]["ip"]
-        self._check_address(address)
+        self._check_pod(pod, address)
         return Backend(scheme or "http", address, port_number(port, scheme))
 
     def node_backend(self, text: str) -> Backend:
@@ -123,6 +123,8 @@ class Lookup:
             self._check_address(kubelet.host)
         if not port or port == str(kubelet.port):
             return Backend("https", kubelet.host, kubelet.port, kubelet=True)
+        if _is_own(kubelet.host):
+            raise errors.BadRequest("address not allowed")
         return Backend(scheme or "http", kubelet.host, port_number(port, scheme))
 
     def service_backend(self, namespace: str, text: str) -> Backend:
@@ -165,15 +167,24 @@ class Lookup:
             entry = self.objects.get(PODS, f"{namespace}/{target.get('name', '')}")
             if entry is None or target.get("namespace") != namespace:
                 continue
-            status = entry.decode().get("status") or {}
-            if any(ip.get("ip") == address for ip in status.get("podIPs") or []):
+            pod = entry.decode()
+            ips = (pod.get("status") or {}).get("podIPs") or []
+            if any(ip.get("ip") == address for ip in ips):
+                self._check_pod(pod, address)
                 return str(address)
         return ""
+
+    def _check_pod(self, pod: Obj, address: str) -> None:
+        """A pod is reached at an address of its own only, never at the machine's loopback."""
+        self._check_address(address)
+        host = bool(pod["spec"].get("hostNetwork"))
+        if _is_own(address) or (host and _unmapped(address).is_loopback):
+            raise errors.BadRequest("address not allowed")
 
     def _check_address(self, text: str) -> None:
         """Refuse addresses that are no place for a pod or node (metadata services, multicast…)."""
         try:
-            address = ipaddress.ip_address(text)
+            address = _unmapped(text)
         except ValueError:
             raise errors.BadRequest("address not allowed") from None
         bad = address.is_multicast or address.is_unspecified or address.is_link_local
@@ -237,6 +248,25 @@ def port_number(text: str, scheme: str) -> int:
             f"error trying to reach service: dial tcp: lookup tcp/{text}: unknown port"
         )
     return int(text)
+
+
+_OWN = ipaddress.ip_network("127.0.0.0/16")
+"""Where the machine's own programs listen; pods that are on its loopback have others."""
+
+
+def _unmapped(text: str) -> ipaddress.IPv4Address | ipaddress.IPv6Address:
+    """The address that is meant. Raises ValueError."""
+    address = ipaddress.ip_address(text)
+    return getattr(address, "ipv4_mapped", None) or address
+
+
+def _is_own(host: str) -> bool:
+    """Whether this is the loopback of the machine that the server runs on."""
+    try:
+        address = _unmapped(host)
+    except ValueError:
+        return host == "localhost"
+    return address in _OWN if address.version == 4 else address.is_loopback
 
 
 def _is_address(host: str) -> bool:

@@ -13,7 +13,7 @@ from multidict import MultiMapping
 from corral.cluster.apiserver import errors as say
 from corral.cluster.streaming.commands import Options
 from corral.kube import errors
-from corral.kube.logs import SINCE_EXACTLY
+from corral.kube.podstreams.logs import SINCE_EXACTLY
 
 _NUMBERS = ("tailLines", "limitBytes", "sinceSeconds")
 _FLAGS = ("follow", "previous", "timestamps")

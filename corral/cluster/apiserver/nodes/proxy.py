@@ -8,8 +8,10 @@ from urllib.parse import urlsplit
 import aiohttp
 from aiohttp import web
 
+from corral.cluster.apiserver.audit.record import started
 from corral.cluster.apiserver.nodes.kubelets import Kubelets, explain, returned_headers
 from corral.cluster.apiserver.nodes.lookup import Backend, Lookup
+from corral.cluster.apiserver.nodes.passing import Passing
 from corral.cluster.apiserver.nodes.streams import Streams
 from corral.cluster.apiserver.requests import RequestInfo
 from corral.cluster.streaming import upgrade
@@ -20,10 +22,13 @@ from corral.kube import errors
 class Proxy:
     """Any method on pods/NAME/proxy, services/NAME/proxy, nodes/NAME/proxy."""
 
-    def __init__(self, lookup: Lookup, kubelets: Kubelets, streams: Streams) -> None:
+    def __init__(
+        self, lookup: Lookup, kubelets: Kubelets, streams: Streams, passing: Passing
+    ) -> None:
         self._lookup = lookup
         self._kubelets = kubelets
         self._streams = streams
+        self._passing = passing
 
     async def handle(self, request: web.BaseRequest, info: RequestInfo) -> web.StreamResponse:
         backend = self._backend(info)
@@ -38,7 +43,9 @@ class Proxy:
             async with self._kubelets.request(
                 backend, request.method, (rest or "/") + question, request=request
             ) as answer:
-                return await _pass_on(request, answer, backend, prefix)
+                return await _pass_on(
+                    request, answer, backend, prefix, self._passing, info.namespace
+                )
         except (aiohttp.ClientConnectionError, OSError, aiohttp.ClientPayloadError) as err:
             if request.transport is None or request.transport.is_closing():
                 raise ConnectionResetError("the client is gone") from err
@@ -66,7 +73,12 @@ def _split(path: str, count: int) -> tuple[str, str]:
 
 
 async def _pass_on(
-    request: web.BaseRequest, answer: aiohttp.ClientResponse, backend: Backend, prefix: str
+    request: web.BaseRequest,
+    answer: aiohttp.ClientResponse,
+    backend: Backend,
+    prefix: str,
+    passing: Passing,
+    flow: str,
 ) -> web.StreamResponse:
     headers = returned_headers(answer.headers.items())
     location = headers.get("Location")
@@ -77,19 +89,17 @@ async def _pass_on(
     if endless:
         response.force_close()
     await response.prepare(request)
+    started(request, response.status)
     if request.method == "HEAD":
         return response
 
-    async def copy() -> None:
-        async for chunk in answer.content.iter_any():
-            await response.write(chunk)
-
+    copying = passing.copy(flow, answer, response)
     try:
         if endless:
             # a backend with nothing to say must not be kept for a client that has left
-            await first_of(copy(), Departure(request).wait())
+            await first_of(copying, Departure(request).wait())
         else:
-            await copy()
+            await copying
     except (aiohttp.ClientError, asyncio.IncompleteReadError) as err:
         raise ConnectionResetError(f"the backend broke off: {err}") from err
     return response

@@ -6,8 +6,8 @@ from typing import Any, NoReturn
 
 import orjson
 
+from corral.cluster.apiserver.codec.duplicates import duplicate_fields
 from corral.cluster.apiserver.errors import invalid, invalid_value
-from corral.cluster.apiserver.wire.duplicates import duplicate_fields
 from corral.kube.errors import BadRequest, Invalid
 
 __all__ = ["MAX_DEPTH", "duplicates", "parse", "refuse", "reject_as_document"]

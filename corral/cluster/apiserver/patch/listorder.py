@@ -23,6 +23,8 @@ __all__ = ["arrange", "check_order"]
 
 Identify = Callable[[Any], Any]
 
+_LONG = 512
+
 
 def arrange(merged: list[Any], wanted: list[Any], live: list[Any], merge_key: str) -> list[Any]:
     """Sort ``merged`` by the order of ``wanted`` first and of ``live`` second.
@@ -79,6 +81,10 @@ def _sorted(items: list[Any], positions: dict[Any, int], identify: Identify) -> 
         return [item for _, item in keyed]
     # An item without a position is "less" than all before it and "more" than all after it. What
     # that leads to is decided by the sort: insertion, as the reference does it for short lists.
+    # In a long list it means nothing any more, and insertion would take too long.
+    if len(keyed) > _LONG:
+        keyed.sort(key=lambda pair: pair[0])
+        return [item for _, item in keyed]
     done: list[tuple[int, Any]] = []
     for pair in keyed:
         at = len(done)

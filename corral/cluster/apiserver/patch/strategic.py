@@ -192,6 +192,7 @@ def _merge_items(live: list[Any], patch: list[Any], key: str, item: PatchType) -
 def _without_directives(live: list[Any], patch: list[Any], key: str) -> tuple[list[Any], bool]:
     """Obey the items with ``$patch``; returns the others and whether they replace the list."""
     plain: list[Any] = []
+    gone: set[Any] = set()
     replace = False
     for entry in patch:
         if DIRECTIVE not in entry:
@@ -201,12 +202,13 @@ def _without_directives(live: list[Any], patch: list[Any], key: str) -> tuple[li
             case "delete":
                 if key not in entry:
                     raise no_merge_key(entry, key)
-                name = identity(entry[key])
-                live[:] = [i for i in live if key not in i or identity(i[key]) != name]
+                gone.add(identity(entry[key]))
             case "replace":
                 replace = True
             case "merge":
                 raise ApiError("merging lists cannot yet be specified in the patch")
             case directive:
                 raise bad_directive(directive, entry)
+    if gone:
+        live[:] = [i for i in live if key not in i or identity(i[key]) not in gone]
     return plain, replace

@@ -14,7 +14,13 @@ watches send, and decoding gives every reader a copy of its own.
 """
 
 from corral.cluster.apiserver.store.entries import ADDED, DELETED, MODIFIED, Entry, Event
-from corral.cluster.apiserver.store.failures import Compacted, Stale, StoreError
+from corral.cluster.apiserver.store.failures import (
+    Compacted,
+    DiskFull,
+    Stale,
+    StoreError,
+    TooLarge,
+)
 from corral.cluster.apiserver.store.state import Limits, Store
 from corral.cluster.apiserver.store.watches import Watch
 
@@ -23,11 +29,13 @@ __all__ = [
     "DELETED",
     "MODIFIED",
     "Compacted",
+    "DiskFull",
     "Entry",
     "Event",
     "Limits",
     "Stale",
     "Store",
     "StoreError",
+    "TooLarge",
     "Watch",
 ]

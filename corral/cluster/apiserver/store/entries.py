@@ -16,10 +16,10 @@ class Entry:
     """One version of one object; immutable apart from the lazily filled caches."""
 
     __slots__ = (
-        "_fields",
         "create_rv",
         "deleting",
         "key",
+        "known",
         "labels",
         "name",
         "namespace",
@@ -47,7 +47,7 @@ class Entry:
             tuple(r.get("uid", "") for r in references) if references else ()
         )
         self.deleting = "deletionTimestamp" in meta
-        self._fields: tuple[Callable[[Obj], dict[str, str]], dict[str, str]] | None = None
+        self.known: tuple[Callable[[Obj], dict[str, str]], dict[str, str]] | None = None
 
     def decode(self) -> Obj:
         """A fresh copy of the object."""
@@ -56,16 +56,16 @@ class Entry:
 
     def know(self, extract: Callable[[Obj], dict[str, str]], obj: Obj) -> None:
         """Keep the selectable fields of the object while it is at hand."""
-        self._fields = extract, extract(obj)
+        self.known = extract, extract(obj)
 
     def fields(self, extract: Callable[[Obj], dict[str, str]]) -> dict[str, str]:
         """Values of the selectable fields; those of the last ``extract`` are kept.
 
         Versions of a kind share the entry and have selectable fields of their own.
         """
-        if self._fields is None or self._fields[0] != extract:
-            self._fields = extract, extract(self.decode())
-        return self._fields[1]
+        if self.known is None or self.known[0] != extract:
+            self.known = extract, extract(self.decode())
+        return self.known[1]
 
 
 class Event:

@@ -18,7 +18,7 @@ from typing import Any
 import orjson
 
 from corral.cluster.apiserver.store.entries import ADDED, DELETED, MODIFIED, Entry, Event
-from corral.cluster.apiserver.store.failures import Compacted, Stale, StoreError
+from corral.cluster.apiserver.store.failures import Compacted, Stale, TooLarge
 from corral.cluster.apiserver.store.log import Log
 from corral.cluster.apiserver.store.watches import Watch
 from corral.kube.types import Obj
@@ -27,6 +27,8 @@ log = logging.getLogger(__name__)
 
 MARK_EVERY = 10.0
 """Seconds between the revisions whose time is noted."""
+MAX_OBJECT = 3 * 2**20
+"""Bytes of one object."""
 _MISSING: Any = object()
 
 
@@ -39,7 +41,7 @@ class Limits:
     max_events: int = 50_000
     max_bytes: int = 16 * 2**20
     """Bytes of the values in the history, where ``min_events`` allows."""
-    most_bytes: int = 128 * 2**20
+    most_bytes: int = 32 * 2**20
     """Bytes of the values in the history, however few events that leaves."""
     past_seconds: float = 300.0
     """How long a state can be listed after it was replaced, as with etcd's compaction."""
@@ -91,9 +93,13 @@ class Store:
         watch_limit: int = 20_000,
         first: int = 1,
         clock: Callable[[], float] = time.monotonic,
+        witness: Path | None = None,
     ) -> None:
-        """``first`` is the revision a new store begins with; what is below was never there."""
-        self._log = Log(path)
+        """``first`` is the revision a new store begins with; what is below was never there.
+
+        ``witness`` is a file that there is only where the store has been in use.
+        """
+        self._log = Log(path, witness=witness)
         self._first = first
         self._limits = limits or Limits()
         self._watch_limit = watch_limit
@@ -282,13 +288,11 @@ class Store:
 
         Sets ``metadata.resourceVersion`` in ``obj``. The future is done when the write is durable.
         ``fields`` are those that watchers will ask for. Raises Stale at once when somebody else was
-        first.
+        first, and TooLarge.
         """
-        where = (resource, key)
         if self.head(resource, key) is not expect:
             raise Stale
         rv = self._next
-        self._next = rv + 1
         meta = obj["metadata"]
         meta["resourceVersion"] = str(rv)
         # A copy of its own: what the encoder returns keeps a buffer three times as large.
@@ -297,6 +301,33 @@ class Store:
         entry = Entry(resource, key, value, rv=rv, create_rv=create_rv, meta=meta)
         if fields is not None:
             entry.know(fields, obj)
+        return self._write(entry, expect, delete=delete)
+
+    def write_encoded(
+        self,
+        resource: str,
+        key: str,
+        encode: Callable[[int], bytes],
+        meta: Obj,
+        *,
+        expect: Entry | None,
+        delete: bool = False,
+        fields: tuple[Callable[[Obj], dict[str, str]], dict[str, str]] | None = None,
+    ) -> asyncio.Future[Entry]:
+        """The same for an object that is bytes already: ``encode`` puts in its revision."""
+        if self.head(resource, key) is not expect:
+            raise Stale
+        rv = self._next
+        create_rv = expect.create_rv if expect else rv
+        entry = Entry(resource, key, encode(rv), rv=rv, create_rv=create_rv, meta=meta)
+        entry.known = fields
+        return self._write(entry, expect, delete=delete)
+
+    def _write(self, entry: Entry, expect: Entry | None, *, delete: bool) -> asyncio.Future[Entry]:
+        if len(entry.value) > MAX_OBJECT:
+            raise TooLarge
+        self._next = entry.rv + 1
+        where = (entry.resource, entry.key)
         type_ = DELETED if delete else (MODIFIED if expect else ADDED)
         self._head[where] = None if delete else entry
         self._head_count[where] = self._head_count.get(where, 0) + 1
@@ -336,7 +367,7 @@ class Store:
             del self._head[where], self._head_count[where]
         for write in failed:
             if not write.done.done():
-                write.done.set_exception(StoreError(f"the write could not be stored: {err}"))
+                write.done.set_exception(self._log.refused(err))
 
     def _publish(self, batch: Iterable[_Write]) -> None:
         for write in batch:

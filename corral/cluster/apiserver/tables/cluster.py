@@ -229,6 +229,33 @@ def _sum(usages: list[Obj], resource: str) -> str:
     return str(sum(found, Quantity(0)))
 
 
+def _flow_schema(obj: Obj, now: datetime) -> list[Any]:
+    spec = obj.get("spec") or {}
+    conditions = (obj.get("status") or {}).get("conditions") or ()
+    dangling = next((c.get("status", "") for c in conditions if c["type"] == "Dangling"), "?")
+    return [
+        obj["metadata"].get("name", ""),
+        (spec.get("priorityLevelConfiguration") or {}).get("name", ""),
+        spec.get("matchingPrecedence", 0),
+        (spec.get("distinguisherMethod") or {}).get("type") or NONE,
+        born(obj, now),
+        dangling,
+    ]
+
+
+def _priority_level(obj: Obj, now: datetime) -> list[Any]:
+    spec = obj.get("spec") or {}
+    limited = spec.get("limited")
+    shares: Any = NONE
+    queuing: Obj = {}
+    if limited is not None:
+        shares = limited.get("nominalConcurrencyShares", 0)
+        queuing = (limited.get("limitResponse") or {}).get("queuing") or {}
+    sizes = [queuing.get(key, NONE) for key in ("queues", "handSize", "queueLengthLimit")]
+    name, kind = obj["metadata"].get("name", ""), spec.get("type", "")
+    return [name, kind, shares, *sizes, born(obj, now)]
+
+
 ROWS: dict[tuple[str, str], Row] = {
     ("", "Node"): _node,
     ("", "Event"): _event,
@@ -249,6 +276,8 @@ ROWS: dict[tuple[str, str], Row] = {
     ("admissionregistration.k8s.io", "MutatingAdmissionPolicyBinding"): _policy_binding,
     ("apiextensions.k8s.io", "CustomResourceDefinition"): _definition,
     ("apiregistration.k8s.io", "APIService"): _api_service,
+    ("flowcontrol.apiserver.k8s.io", "FlowSchema"): _flow_schema,
+    ("flowcontrol.apiserver.k8s.io", "PriorityLevelConfiguration"): _priority_level,
     ("metrics.k8s.io", "NodeMetrics"): _node_metrics,
     ("metrics.k8s.io", "PodMetrics"): _pod_metrics,
 }

@@ -206,6 +206,16 @@ Available = "Whether this service is available."; Age
 Name; cpu:string/quantity; memory:string/quantity; Window:string/duration
 ## metrics.k8s.io PodMetrics -
 Name; cpu:string/quantity; memory:string/quantity; Window:string/duration
+## flowcontrol.apiserver.k8s.io FlowSchema flowcontrol.v1
+Name; PriorityLevel = PriorityLevelConfigurationReference.name;
+MatchingPrecedence = FlowSchemaSpec.matchingPrecedence;
+DistinguisherMethod = FlowSchemaSpec.distinguisherMethod; Age;
+MissingPL = "references a broken or non-existent PriorityLevelConfiguration"
+## flowcontrol.apiserver.k8s.io PriorityLevelConfiguration flowcontrol.v1
+Name; Type = PriorityLevelConfigurationSpec.type;
+NominalConcurrencyShares = LimitedPriorityLevelConfiguration.nominalConcurrencyShares;
+Queues = QueuingConfiguration.queues; HandSize = QueuingConfiguration.handSize;
+QueueLengthLimit = QueuingConfiguration.queueLengthLimit; Age
 """
 
 CREATED_AT = "Name; Created At:date"

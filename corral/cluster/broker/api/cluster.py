@@ -39,13 +39,14 @@ def _broker(call: Call) -> Mapping[str, Any]:
 
 async def metadata(call: Call) -> Answer:
     request = call.request
-    topics = call.broker.topics
     wanted = request.topics
     if wanted is None or (not wanted and call.version == _OLD_ALL):
-        rows = [_described(topic) for topic in topics]
+        rows = [_described(topic) for topic in call.topics]
     else:
         create = getattr(request, "allow_auto_topic_creation", True)
-        rows = [_wanted(call, wish, create=create) for wish in wanted]
+        # each once, as Kafka: a short request that repeats a name has no endless answer
+        once = {(wish.name, getattr(wish, "topic_id", None)): wish for wish in wanted}
+        rows = [await _wanted(call, wish, create=create) for wish in once.values()]
     return {
         "brokers": [_broker(call)],
         "cluster_id": call.broker.identities.cluster,
@@ -54,15 +55,16 @@ async def metadata(call: Call) -> Answer:
     }
 
 
-def _wanted(call: Call, wish: Any, *, create: bool) -> Mapping[str, Any]:
-    topics = call.broker.topics
+async def _wanted(call: Call, wish: Any, *, create: bool) -> Mapping[str, Any]:
+    topics = call.topics
     if wish.name is None:
-        topic = topics.ids.get(wish.topic_id)
+        topic = topics.by_id(wish.topic_id)
         if topic is None:
             return _refused(None, ErrorCode.unknown_topic_id, wish.topic_id)
         return _described(topic)
     topic = topics.get(wish.name)
     if topic is None and create and call.broker.settings.auto_create:
+        await call.breathe()
         try:
             topic = topics.create(wish.name, -1, {})
         except BrokerError as err:

@@ -41,7 +41,9 @@ async def describe_configs(call: Call) -> Answer:
             "configs": chosen,
         }
 
-    return {"results": [describe(wish) for wish in call.request.resources]}
+    # each once, however often it is named: an answer is much longer than a name
+    wanted = {(wish.resource_type, wish.resource_name): wish for wish in call.request.resources}
+    return {"results": [describe(wish) for wish in wanted.values()]}
 
 
 def _rows(call: Call, wish: Any) -> list[Mapping[str, Any]]:
@@ -54,12 +56,7 @@ def _rows(call: Call, wish: Any) -> list[Mapping[str, Any]]:
 
 
 def _topic(call: Call, wish: Any) -> Topic:
-    topic = call.broker.topics.get(wish.resource_name)
-    if topic is None:
-        raise BrokerError(
-            ErrorCode.unknown_topic_or_partition, f"there is no topic {wish.resource_name}"
-        )
-    return topic
+    return call.topics.must(wish.resource_name)
 
 
 def _row(topic: Topic, name: str) -> Mapping[str, Any]:
@@ -82,14 +79,14 @@ def _row(topic: Topic, name: str) -> Mapping[str, Any]:
 
 
 def _broker_rows(call: Call) -> list[Mapping[str, Any]]:
-    settings = call.broker.settings
+    settings, share = call.broker.settings, call.tenant.share
     values = {
         "auto.create.topics.enable": str(settings.auto_create).lower(),
         "broker.id": str(NODE_ID),
         "default.replication.factor": "1",
         "log.dirs": "",
         "num.partitions": str(settings.default_partitions),
-        "socket.request.max.bytes": str(settings.limits.frame_bytes),
+        "socket.request.max.bytes": str(share.frame_bytes),
     }
     return [
         {
@@ -111,7 +108,7 @@ async def alter_configs(call: Call) -> Answer:
     def wanted(_: Topic, wish: Any) -> dict[str, str | None]:
         return {config.name: config.value for config in wish.configs}
 
-    return _alter(call, wanted)
+    return await _alter(call, wanted)
 
 
 async def incremental_alter_configs(call: Call) -> Answer:
@@ -128,19 +125,20 @@ async def incremental_alter_configs(call: Call) -> Answer:
                 )
         return own
 
-    return _alter(call, wanted)
+    return await _alter(call, wanted)
 
 
-def _alter(call: Call, wanted: Callable[[Topic, Any], Mapping[str, str | None]]) -> Answer:
-    def alter(wish: Any) -> Mapping[str, Any]:
+async def _alter(call: Call, wanted: Callable[[Topic, Any], Mapping[str, str | None]]) -> Answer:
+    async def alter(wish: Any) -> Mapping[str, Any]:
+        await call.breathe()
         answer = {"resource_type": wish.resource_type, "resource_name": wish.resource_name}
         try:
             if wish.resource_type != _TOPIC:
                 raise BrokerError(ErrorCode.invalid_request, "only topics can be configured")
             own = wanted(_topic(call, wish), wish)
-            call.broker.topics.configure(wish.resource_name, own, dry=call.request.validate_only)
+            call.topics.configure(wish.resource_name, own, dry=call.request.validate_only)
         except BrokerError as err:
             return {**answer, "error_code": err.code, "error_message": str(err)}
         return {**answer, "error_code": ErrorCode.none, "error_message": None}
 
-    return {"responses": [alter(wish) for wish in call.request.resources]}
+    return {"responses": [await alter(wish) for wish in call.request.resources]}

@@ -8,9 +8,9 @@ from typing import Any, Final
 
 from corral.cluster.broker.api.call import Answer, Call
 from corral.cluster.broker.errors import BrokerError, ErrorCode
+from corral.cluster.broker.protocol.codec import milliseconds
 from corral.cluster.broker.storage.files import FileSlice
 from corral.cluster.broker.storage.log import PartitionLog
-from corral.cluster.broker.wire.codec import milliseconds
 
 __all__ = ["fetch", "list_offsets", "offset_for_leader_epoch"]
 
@@ -38,6 +38,7 @@ async def fetch(call: Call) -> Answer:
             found, size, failed = _look(call, min(request.max_bytes, limits.fetch_bytes))
             if size >= request.min_bytes or failed or not await _wait(changed, until):
                 return {"error_code": ErrorCode.none, "session_id": 0, "responses": found}
+            await call.session.turn()
     finally:
         for log in logs:
             log.forget(changed.set)
@@ -46,7 +47,7 @@ async def fetch(call: Call) -> Answer:
 def _logs(call: Call) -> set[PartitionLog]:
     logs = set()
     for topic in call.request.topics:
-        held = call.broker.topics.get(topic.topic)
+        held = call.topics.get(topic.topic)
         if held is not None:
             count = len(held.logs)
             logs |= {held.logs[p.partition] for p in topic.partitions if 0 <= p.partition < count}
@@ -85,7 +86,7 @@ def _partition(
     records: FileSlice | None = None
     error = ErrorCode.none
     try:
-        log = call.broker.topics.log(topic, wish.partition)
+        log = call.topics.log(topic, wish.partition)
         _check_epoch(getattr(wish, "current_leader_epoch", -1))
         room = min(wish.partition_max_bytes, left)
         records = log.read(wish.fetch_offset, max(room, 0), whole_first=first)
@@ -110,9 +111,11 @@ def _check_epoch(epoch: int) -> None:
 
 
 async def list_offsets(call: Call) -> Answer:
-    def look(topic: str, wish: Any) -> Mapping[str, Any]:
+    async def look(topic: str, wish: Any) -> Mapping[str, Any]:
+        if wish.timestamp >= 0:
+            await call.breathe()  # a batch is looked through for it
         try:
-            log = call.broker.topics.log(topic, wish.partition_index)
+            log = call.topics.log(topic, wish.partition_index)
             _check_epoch(getattr(wish, "current_leader_epoch", -1))
             offset, time = _offset(log, wish.timestamp)
         except BrokerError as err:
@@ -127,7 +130,10 @@ async def list_offsets(call: Call) -> Answer:
 
     return {
         "topics": [
-            {"name": topic.name, "partitions": [look(topic.name, p) for p in topic.partitions]}
+            {
+                "name": topic.name,
+                "partitions": [await look(topic.name, p) for p in topic.partitions],
+            }
             for topic in call.request.topics
         ]
     }
@@ -148,7 +154,7 @@ def _offset(log: PartitionLog, timestamp: int) -> tuple[int, int]:
 async def offset_for_leader_epoch(call: Call) -> Answer:
     def look(topic: str, wish: Any) -> Mapping[str, Any]:
         try:
-            log = call.broker.topics.log(topic, wish.partition)
+            log = call.topics.log(topic, wish.partition)
             _check_epoch(wish.current_leader_epoch)
         except BrokerError as err:
             return {"partition": wish.partition, "error_code": err.code}

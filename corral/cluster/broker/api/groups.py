@@ -6,9 +6,9 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from corral.cluster.broker.api.call import Answer, Call
+from corral.cluster.broker.consumergroups.group import Group, GroupState, Join
 from corral.cluster.broker.errors import BrokerError, ErrorCode
-from corral.cluster.broker.groups.group import Group, GroupState, Join
-from corral.cluster.broker.wire.codec import milliseconds
+from corral.cluster.broker.protocol.codec import milliseconds
 
 __all__ = [
     "delete_groups",
@@ -38,7 +38,7 @@ async def join_group(call: Call) -> Answer:
         protocols=[(protocol.name, protocol.metadata) for protocol in request.protocols],
         named_first=call.version >= _NAMED_FIRST,
     )
-    joined = await call.broker.coordinator.join(request.group_id, said)
+    joined = await call.broker.coordinator.join(call.tenant, call.group(request.group_id), said)
     return {
         "error_code": joined.error,
         "generation_id": joined.generation,
@@ -52,7 +52,8 @@ async def join_group(call: Call) -> Answer:
 async def sync_group(call: Call) -> Answer:
     request = call.request
     synced = await call.broker.coordinator.sync(
-        request.group_id,
+        call.tenant,
+        call.group(request.group_id),
         request.member_id,
         request.generation_id,
         {row.member_id: row.assignment for row in request.assignments},
@@ -63,13 +64,15 @@ async def sync_group(call: Call) -> Answer:
 async def heartbeat(call: Call) -> Answer:
     request = call.request
     coordinator = call.broker.coordinator
-    error = coordinator.heartbeat(request.group_id, request.member_id, request.generation_id)
+    group = call.group(request.group_id)
+    error = coordinator.heartbeat(group, request.member_id, request.generation_id)
     return {"error_code": error}
 
 
 async def leave_group(call: Call) -> Answer:
     request = call.request
-    return {"error_code": call.broker.coordinator.leave(request.group_id, request.member_id)}
+    group = call.group(request.group_id)
+    return {"error_code": call.broker.coordinator.leave(group, request.member_id)}
 
 
 def _state(group: Group | None) -> str:
@@ -81,8 +84,11 @@ async def list_groups(call: Call) -> Answer:
     states = {state.lower() for state in getattr(call.request, "states_filter", ())}
     types = {kind.lower() for kind in getattr(call.request, "types_filter", ())}
     rows = []
-    for name in coordinator.names():
-        group = coordinator.groups.get(name)
+    for inner in coordinator.names():
+        name = call.tenant.outer(inner)
+        if name is None:
+            continue
+        group = coordinator.groups.get(inner)
         state = _state(group)
         if (not states or state.lower() in states) and (not types or "classic" in types):
             rows.append(
@@ -97,14 +103,16 @@ async def list_groups(call: Call) -> Answer:
 
 
 async def describe_groups(call: Call) -> Answer:
-    return {"groups": [_described(call, name) for name in call.request.groups]}
+    # each once, however often it is named: an answer is much longer than a name
+    return {"groups": [_described(call, name) for name in dict.fromkeys(call.request.groups)]}
 
 
 def _described(call: Call, name: str) -> Mapping[str, Any]:
     coordinator = call.broker.coordinator
-    group = coordinator.groups.get(name)
+    inner = call.group(name)
+    group = coordinator.groups.get(inner)
     state = _state(group)
-    if group is None and not coordinator.offsets.of(name):
+    if group is None and not coordinator.offsets.of(inner):
         state = GroupState.DEAD.value
     protocol = group.protocol if group is not None else ""
     return {
@@ -129,7 +137,7 @@ def _described(call: Call, name: str) -> Mapping[str, Any]:
 async def delete_groups(call: Call) -> Answer:
     def delete(name: str) -> Mapping[str, Any]:
         try:
-            call.broker.coordinator.delete(name)
+            call.broker.coordinator.delete(call.group(name))
         except BrokerError as err:
             return {"group_id": name, "error_code": err.code}
         return {"group_id": name, "error_code": ErrorCode.none}

@@ -6,9 +6,11 @@ import time
 from collections.abc import Mapping
 from typing import Any
 
+import orjson
+
 from corral.cluster.broker.api.call import Answer, Call
+from corral.cluster.broker.consumergroups.offsets import Committed, Place
 from corral.cluster.broker.errors import BrokerError, ErrorCode
-from corral.cluster.broker.groups.offsets import Committed, Place
 
 __all__ = ["offset_commit", "offset_delete", "offset_fetch"]
 
@@ -31,7 +33,11 @@ async def offset_commit(call: Call) -> Answer:
             )
     try:
         call.broker.coordinator.commit(
-            request.group_id, request.member_id, request.generation_id_or_member_epoch, entries
+            call.tenant,
+            call.group(request.group_id),
+            request.member_id,
+            request.generation_id_or_member_epoch,
+            entries,
         )
     except BrokerError as err:
         errors |= dict.fromkeys(entries, err.code)
@@ -40,10 +46,12 @@ async def offset_commit(call: Call) -> Answer:
 
 def _problem(call: Call, place: Place, row: Any) -> ErrorCode | None:
     try:
-        call.broker.topics.log(*place)
+        call.topics.log(*place)
     except BrokerError as err:
         return err.code
-    if len(row.committed_metadata or "") > call.broker.settings.limits.metadata_bytes:
+    # as it is written down: a control character is one letter and six bytes
+    size = len(orjson.dumps(row.committed_metadata or ""))
+    if size > call.broker.settings.limits.metadata_bytes + len('""'):
         return ErrorCode.offset_metadata_too_large
     return None
 
@@ -78,19 +86,19 @@ async def offset_fetch(call: Call) -> Answer:
                 "topics": _fetched(call, wish.group_id, wish.topics),
                 "error_code": ErrorCode.none,
             }
-            for wish in groups
+            for wish in {wish.group_id: wish for wish in groups}.values()  # each once
         ]
     }
 
 
 def _fetched(call: Call, group: str, topics: Any) -> list[Mapping[str, Any]]:
-    held = call.broker.coordinator.offsets.of(group)
+    held = call.broker.coordinator.offsets.of(call.group(group))
     wanted: dict[str, list[int]] = {}
     if topics is None:
         for topic, partition in held:
             wanted.setdefault(topic, []).append(partition)
     else:
-        wanted = {topic.name: list(topic.partition_indexes) for topic in topics}
+        wanted = {topic.name: list(dict.fromkeys(topic.partition_indexes)) for topic in topics}
     nothing = Committed(-1, -1, "", 0.0)
     return [
         {
@@ -117,7 +125,7 @@ async def offset_delete(call: Call) -> Answer:
         (topic.name, row.partition_index) for topic in request.topics for row in topic.partitions
     ]
     try:
-        errors = call.broker.coordinator.forget(request.group_id, places)
+        errors = call.broker.coordinator.forget(call.group(request.group_id), places)
     except BrokerError as err:
         return {"error_code": err.code, "topics": ()}
     return {"error_code": ErrorCode.none, **_answer(request, errors)}

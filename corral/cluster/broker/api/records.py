@@ -49,7 +49,7 @@ def _append(
     try:
         if refused is not None:
             raise refused
-        log = call.broker.topics.log(topic, part.index)
+        log = call.topics.log(topic, part.index)
         appended = log.append(part.records or b"")
     except BrokerError as err:
         return {
@@ -79,9 +79,10 @@ async def init_producer_id(call: Call) -> Answer:
 
 
 async def delete_records(call: Call) -> Answer:
-    def remove(topic: str, part: Any) -> Mapping[str, Any]:
+    async def remove(topic: str, part: Any) -> Mapping[str, Any]:
+        await call.breathe()
         try:
-            start = call.broker.topics.log(topic, part.partition_index).delete_before(part.offset)
+            start = call.topics.log(topic, part.partition_index).delete_before(part.offset)
         except BrokerError as err:
             return {
                 "partition_index": part.partition_index,
@@ -96,7 +97,10 @@ async def delete_records(call: Call) -> Answer:
 
     return {
         "topics": [
-            {"name": topic.name, "partitions": [remove(topic.name, p) for p in topic.partitions]}
+            {
+                "name": topic.name,
+                "partitions": [await remove(topic.name, p) for p in topic.partitions],
+            }
             for topic in call.request.topics
         ]
     }

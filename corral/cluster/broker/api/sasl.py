@@ -8,6 +8,7 @@ from typing import Any, Final
 from corral.cluster.broker.api.call import Answer, Call
 from corral.cluster.broker.errors import BrokerError, ErrorCode
 from corral.cluster.broker.scram import ITERATIONS, MECHANISMS, Credential, Refused
+from corral.cluster.broker.users import Users
 
 __all__ = [
     "alter_user_scram_credentials",
@@ -21,7 +22,7 @@ _NUMBERS: Final[Mapping[int, str]] = {1: "SCRAM-SHA-256", 2: "SCRAM-SHA-512"}
 
 async def sasl_handshake(call: Call) -> Answer:
     mechanisms = tuple(MECHANISMS)
-    if not call.broker.secure or call.session.user is not None:
+    if not call.broker.secure or call.session.tenant is not None:
         return {"error_code": ErrorCode.illegal_sasl_state, "mechanisms": mechanisms}
     if call.request.mechanism not in MECHANISMS:
         return {"error_code": ErrorCode.unsupported_sasl_mechanism, "mechanisms": mechanisms}
@@ -52,13 +53,10 @@ async def sasl_authenticate(call: Call) -> Answer:
 
 
 async def describe_user_scram_credentials(call: Call) -> Answer:
-    users = call.broker.users
-    if users is None:
-        return {
-            "error_code": ErrorCode.security_disabled,
-            "error_message": "nobody logs in here",
-            "results": (),
-        }
+    try:
+        users = _users(call)
+    except BrokerError as err:
+        return {"error_code": err.code, "error_message": str(err), "results": ()}
     wanted = call.request.users
     names = users.names() if not wanted else [user.name for user in wanted]
     known = set(users.names())
@@ -87,18 +85,29 @@ async def alter_user_scram_credentials(call: Call) -> Answer:
 
     def change(name: str) -> Mapping[str, Any]:
         try:
-            if call.broker.users is None:
-                raise BrokerError(ErrorCode.security_disabled, "nobody logs in here")
+            users = _users(call)
             put = {
                 _mechanism(row): _credential(row) for row in request.upsertions if row.name == name
             }
             remove = [_mechanism(row) for row in request.deletions if row.name == name]
-            call.broker.users.change(name, put=put, remove=remove)
+            users.change(name, put=put, remove=remove)
         except BrokerError as err:
             return {"user": name, "error_code": err.code, "error_message": str(err)}
         return {"user": name, "error_code": ErrorCode.none, "error_message": None}
 
     return {"results": [change(name) for name in names]}
+
+
+def _users(call: Call) -> Users:
+    """Raises BrokerError where there are none, or they are not for clients to see."""
+    users = call.broker.users
+    if users is None:
+        raise BrokerError(ErrorCode.security_disabled, "nobody logs in here")
+    if not isinstance(users, Users):
+        raise BrokerError(
+            ErrorCode.cluster_authorization_failed, "namespaces are given their logins"
+        )
+    return users
 
 
 def _mechanism(row: Any) -> str:

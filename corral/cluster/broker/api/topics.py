@@ -18,11 +18,12 @@ __all__ = ["create_partitions", "create_topics", "delete_topics"]
 async def create_topics(call: Call) -> Answer:
     times = Counter(wish.name for wish in call.request.topics)
 
-    def create(wish: Any) -> Mapping[str, Any]:
+    async def create(wish: Any) -> Mapping[str, Any]:
+        await call.breathe()
         try:
             if times[wish.name] > 1:
                 raise BrokerError(ErrorCode.invalid_request, f"{wish.name} is there twice")
-            topic = call.broker.topics.create(
+            topic = call.topics.create(
                 wish.name,
                 _count(wish),
                 {config.name: config.value for config in wish.configs},
@@ -39,7 +40,7 @@ async def create_topics(call: Call) -> Answer:
         return _created(wish, topic)
 
     seen = {wish.name: wish for wish in call.request.topics}
-    return {"topics": [create(wish) for wish in seen.values()]}
+    return {"topics": [await create(wish) for wish in seen.values()]}
 
 
 def _count(wish: Any) -> int:
@@ -92,19 +93,20 @@ async def delete_topics(call: Call) -> Answer:
         if names is None
         else [(name, None) for name in names]
     )
-    return {"responses": [_delete(call, name, number) for name, number in wishes]}
+    return {"responses": [await _delete(call, name, number) for name, number in wishes]}
 
 
-def _delete(call: Call, name: str | None, number: Any) -> Mapping[str, Any]:
-    topics = call.broker.topics
+async def _delete(call: Call, name: str | None, number: Any) -> Mapping[str, Any]:
+    await call.breathe()
+    topics = call.topics
     if name is None:
-        held = topics.ids.get(number)
+        held = topics.by_id(number)
         if held is None:
             return {"name": None, "topic_id": number, "error_code": ErrorCode.unknown_topic_id}
         name = held.name
     try:
         topic = topics.delete(name)
-        call.broker.coordinator.offsets.remove_topic(name)
+        call.broker.coordinator.offsets.remove_topic(name, call.tenant.inner(""))
     except BrokerError as err:
         return {
             "name": name,
@@ -117,11 +119,12 @@ def _delete(call: Call, name: str | None, number: Any) -> Mapping[str, Any]:
 
 
 async def create_partitions(call: Call) -> Answer:
-    def grow(wish: Any) -> Mapping[str, Any]:
+    async def grow(wish: Any) -> Mapping[str, Any]:
+        await call.breathe()
         try:
-            call.broker.topics.grow(wish.name, wish.count, dry=call.request.validate_only)
+            call.topics.grow(wish.name, wish.count, dry=call.request.validate_only)
         except BrokerError as err:
             return {"name": wish.name, "error_code": err.code, "error_message": str(err)}
         return {"name": wish.name, "error_code": ErrorCode.none}
 
-    return {"results": [grow(wish) for wish in call.request.topics]}
+    return {"results": [await grow(wish) for wish in call.request.topics]}

@@ -114,6 +114,8 @@ def _check(batch: Batch) -> None:
         raise BrokerError(ErrorCode.invalid_record, "this broker has no transactions")
     if batch.attributes & _LOG_APPEND_TIME:
         raise BrokerError(ErrorCode.invalid_timestamp, "producers set the time of creation only")
+    if batch.codec == 0 and batch.count * _SHORTEST > batch.size - HEADER:
+        raise BrokerError(ErrorCode.invalid_record, "the batch has fewer records than it says")
     if batch.codec >= _CODECS:
         raise BrokerError(ErrorCode.unsupported_compression_type)
     if batch.producer_id >= 0 and (batch.producer_epoch < 0 or batch.base_sequence < 0):
@@ -128,15 +130,19 @@ def prefix(data: bytes | memoryview, base_offset: int) -> bytes:
 def first_at(data: bytes, batch: Batch, timestamp: int) -> tuple[int, int]:
     """The first record of a whole batch at or after a time, as offset and time.
 
-    Batches compressed by what this process cannot undo are answered by their first record: who
-    reads from there misses nothing.
+    Batches compressed by what this process cannot undo, and long ones, are answered by their first
+    record: who reads from there misses nothing.
     """
     records = _records(data, batch)
     if records is None:
         return batch.base_offset, batch.base_timestamp
     at = 0
-    for _ in range(batch.count):
+    for _ in range(min(batch.count, _LOOKED_AT)):
+        if at >= len(records):
+            break
         length, at = _varint(records, at)
+        if length < 0:
+            break
         end = at + length
         time_delta, at = _varint(records, at + 1)
         offset_delta, at = _varint(records, at)
@@ -146,7 +152,12 @@ def first_at(data: bytes, batch: Batch, timestamp: int) -> tuple[int, int]:
     return batch.base_offset, batch.base_timestamp
 
 
-_UNPACKED: Final = 256 * 2**20
+_UNPACKED: Final = 4 * 2**20
+"""Bytes that a batch is unpacked to; a longer one is not looked through."""
+_LOOKED_AT: Final = 50_000
+"""Records of one batch."""
+_SHORTEST: Final = 7
+"""Bytes of a record that is not compressed."""
 
 
 def _records(data: bytes, batch: Batch) -> bytes | None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import os
 import time
 from bisect import bisect_right
 from collections.abc import Callable
@@ -24,6 +25,7 @@ from corral.cluster.broker.storage import batches
 from corral.cluster.broker.storage.files import FileSlice, OpenFile, replace_file
 from corral.cluster.broker.storage.producers import Producers
 from corral.cluster.broker.storage.segment import Segment
+from corral.cluster.broker.storage.usage import Usage
 from corral.cluster.broker.topicconfig import TopicConfig
 
 __all__ = ["Appended", "PartitionLog"]
@@ -45,11 +47,15 @@ class Appended:
 class PartitionLog:
     """Offsets from `start` to `end`, the latter not included."""
 
-    def __init__(self, folder: Path, config: TopicConfig, limits: Limits) -> None:
+    def __init__(
+        self, folder: Path, config: TopicConfig, limits: Limits, usage: Usage | None = None
+    ) -> None:
         self.folder = folder
+        self._usage = usage or Usage(2**63)
+        """Bytes that it has together with others."""
         self.config = config
         self._limits = limits
-        self._producers = Producers(limits.producers)
+        self._producers = Producers(limits.producers, self._usage)
         self._segments: list[Segment] = []
         self._bases: list[int] = []
         self._waiters: set[Callable[[], None]] = set()
@@ -60,6 +66,7 @@ class PartitionLog:
         self._closing = False
         self.start = 0
         self._open()
+        self._usage.size += self.size
 
     def _open(self) -> None:
         self.folder.mkdir(parents=True, exist_ok=True)
@@ -68,7 +75,9 @@ class PartitionLog:
             segment, state = Segment.opened(self.folder, base)
             if state is not None:
                 try:
-                    self._producers = Producers.from_json(state.producers, self._limits.producers)
+                    held = Producers.from_json(state.producers, self._limits.producers, self._usage)
+                    self._producers.clear()
+                    self._producers = held
                 except (ValueError, TypeError):
                     segment = Segment(self.folder, base)
             if self._segments and self._segments[-1].next_offset != base:
@@ -104,6 +113,17 @@ class PartitionLog:
 
     # -- writing ---------------------------------------------------------------------------------
 
+    def _check_disk(self, more: int) -> None:
+        """Raises BrokerError, after which clients try again, where too little is free."""
+        disk = os.statvfs(self.folder)
+        left = disk.f_bavail * disk.f_frsize - more
+        if left < min(self._limits.disk_reserve, disk.f_blocks * disk.f_frsize // 20):
+            raise BrokerError(
+                ErrorCode.kafka_storage_error,
+                f"the broker's disk is almost full ({max(left, 0) >> 20} MiB are left): free some, "
+                "delete topics, or have records kept for less long (retention.ms)",
+            )
+
     def append(self, data: bytes) -> Appended:
         """Write a batch, if it is not there already.
 
@@ -116,12 +136,15 @@ class PartitionLog:
         earlier = self._producers.check(batch)
         if earlier is not None:
             return Appended(earlier.base_offset, duplicate=True)
+        self._usage.check(batch.size)
+        self._check_disk(batch.size)
         offset = self.end
         try:
             self._active(batch.size).append(data, batch, offset)
         except OSError as err:
             logger.error("%s: cannot write: %s", self.folder, err)
             raise BrokerError(ErrorCode.kafka_storage_error, f"cannot write: {err}") from err
+        self._usage.size += batch.size
         self._producers.note(batch, offset, time.time())
         self._unflushed += batch.count
         for wake in tuple(self._waiters):
@@ -255,7 +278,9 @@ class PartitionLog:
             _ = self._segments[-1].file  # its name keeps the end, when all before it is gone
         while len(self._segments) > 1 and self._segments[0].next_offset <= self.start:
             self._bases.pop(0)
-            self._segments.pop(0).remove()
+            old = self._segments.pop(0)
+            self._usage.size -= old.size
+            old.remove()
 
     def _kept_start(self) -> int:
         try:
@@ -265,6 +290,9 @@ class PartitionLog:
 
     def delete(self) -> None:
         """The topic goes: who waits is woken, nothing is written any more."""
+        if not self._deleted:
+            self._usage.size -= self.size
+            self._producers.clear()
         self._deleted = True
         for wake in tuple(self._waiters):
             wake()

@@ -14,6 +14,7 @@ from typing import Any, Final
 
 from corral.cluster.broker.errors import BrokerError, ErrorCode
 from corral.cluster.broker.storage.batches import Batch
+from corral.cluster.broker.storage.usage import Usage
 
 __all__ = ["Producers", "Sent"]
 
@@ -41,8 +42,10 @@ class _Producer:
 class Producers:
     """Of one partition; the oldest is forgotten when there are too many."""
 
-    def __init__(self, limit: int) -> None:
+    def __init__(self, limit: int, usage: Usage | None = None) -> None:
         self._limit = limit
+        self._usage = usage or Usage(2**63)
+        """Counts those of all partitions of a tenant."""
         self._known: dict[int, _Producer] = {}
         """In the order of their last batches."""
 
@@ -96,19 +99,31 @@ class Producers:
         if batch.producer_id < 0:
             return
         known = self._known.pop(batch.producer_id, None)
+        self._usage.producers += known is None
         if known is None or known.epoch != batch.producer_epoch:
             known = _Producer(batch.producer_epoch, now)
         known.seen = now
         known.batches.append(Sent(batch.base_sequence, batch.last_sequence, base_offset))
         self._known[batch.producer_id] = known
-        while len(self._known) > self._limit:
-            del self._known[next(iter(self._known))]
+        while len(self._known) > self._limit or (
+            len(self._known) > 1 and self._usage.producers > self._usage.most_producers
+        ):
+            self._forget(next(iter(self._known)))
+
+    def _forget(self, number: int) -> None:
+        del self._known[number]
+        self._usage.producers -= 1
+
+    def clear(self) -> None:
+        """The partition goes."""
+        for number in tuple(self._known):
+            self._forget(number)
 
     def forget_before(self, then: float) -> None:
         """Forget those whose batches all came earlier."""
         old = [number for number, known in self._known.items() if known.seen < then]
         for number in old:
-            del self._known[number]
+            self._forget(number)
 
     def to_json(self) -> list[list[Any]]:
         return [
@@ -122,13 +137,15 @@ class Producers:
         ]
 
     @classmethod
-    def from_json(cls, rows: Iterable[Any], limit: int) -> Producers:
+    def from_json(cls, rows: Iterable[Any], limit: int, usage: Usage | None = None) -> Producers:
         """Raises ValueError, TypeError where it is not what `to_json` gives."""
-        producers = cls(limit)
+        known: dict[int, _Producer] = {}
         for number, epoch, seen, batches in rows:
-            known = _Producer(int(epoch), float(seen))
-            known.batches.extend(Sent(*map(int, sent)) for sent in batches)
-            if not known.batches:
+            one = known[int(number)] = _Producer(int(epoch), float(seen))
+            one.batches.extend(Sent(*map(int, sent)) for sent in batches)
+            if not one.batches:
                 raise ValueError("a producer without batches")
-            producers._known[int(number)] = known
+        producers = cls(limit, usage)
+        producers._known = known
+        producers._usage.producers += len(known)
         return producers

@@ -7,8 +7,10 @@ taken through ``slots`` and stay the agent's over restarts.
 
 from __future__ import annotations
 
+import os
 import socket
 import sys
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from ipaddress import IPv4Address, IPv4Network
 from pathlib import Path
@@ -105,7 +107,9 @@ class LoopbackGuard:
     """Keeps blocks of the loopback network apart where agents share no folder: between users.
 
     Two signs are read: a name in the kernel's own list of socket names, which the agent holds as
-    long as it lives, and programs that listen in the block, whose agent may be dead.
+    long as it lives, and programs that listen in the block, whose agent may be dead. Anybody can
+    give either sign for all blocks. So they say which blocks to prefer, and never that there is
+    none: what somebody has a sign in is taken when nothing else is left.
     """
 
     def __init__(self, *, prefix: str = "corral", tables: str = "/proc/net") -> None:
@@ -113,10 +117,21 @@ class LoopbackGuard:
         self._tables = Path(tables)
         self._held: list[socket.socket] = []
 
-    def usable(self, number: int) -> bool:
-        """Whether a block is nobody's; then it is ours until ``close``."""
-        if self._is_listened_in(number):
-            return False
+    def order(self, numbers: Sequence[int]) -> Iterator[int]:
+        """Blocks that are nobody's first: each is ours, until ``close``, when it comes.
+
+        Then those in which at least nobody listens, then the others; users begin at different
+        places there, so that they do not meet.
+        """
+        listened = self._listened_in()
+        quiet = [number for number in numbers if number not in listened]
+        yield from (number for number in quiet if self._hold(number))
+        start = os.geteuid() * 97 % 256  # neighbours are far apart
+        turned = sorted(numbers, key=lambda number: (number - start) % 256)
+        yield from sorted(turned, key=lambda number: number in listened)
+
+    def _hold(self, number: int) -> bool:
+        """Whether the name of a block was free; then it is ours until ``close``."""
         sock = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
         try:
             sock.bind(f"\0{self._prefix}/loopback/{number}".encode())
@@ -126,16 +141,18 @@ class LoopbackGuard:
         self._held.append(sock)
         return True
 
-    def _is_listened_in(self, number: int) -> bool:
-        block = bytes([127, 88, number])
+    def _listened_in(self) -> set[int]:
+        """Blocks in which programs listen."""
+        found: set[int] = set()
         for name in ("tcp", "udp"):
             with suppress(OSError):
                 for line in (self._tables / name).read_text().splitlines()[1:]:
                     word = line.split(None, 2)[1].partition(":")[0]
                     # a number as this machine's memory has it
-                    if int(word, 16).to_bytes(4, sys.byteorder).startswith(block):
-                        return True
-        return False
+                    address = int(word, 16).to_bytes(4, sys.byteorder)
+                    if address.startswith(bytes([127, 88])):
+                        found.add(address[2])
+        return found
 
     def close(self) -> None:
         for sock in self._held:

@@ -8,13 +8,13 @@ from __future__ import annotations
 import asyncio
 import logging
 
-from corral.cluster.node.network.directory import API_SERVICE, Directory, Record
 from corral.cluster.node.network.entries import PodEntry, ServiceEntry, compact_pod
 from corral.cluster.node.network.grounds import GatewayGround, LoopbackGround
-from corral.cluster.node.network.hosts import HostsFile
 from corral.cluster.node.network.identity import api_server
-from corral.cluster.node.network.names import NamesWriter
-from corral.cluster.node.network.proxy import ServiceProxy
+from corral.cluster.node.network.names.hosts import HostsFile
+from corral.cluster.node.network.names.updates import NamesWriter
+from corral.cluster.node.network.services.directory import API_SERVICE, Directory, Record
+from corral.cluster.node.network.services.proxy import ServiceProxy
 from corral.kube.resources import ENDPOINTSLICES, PODS, SERVICES
 from corral.kube.types import Obj
 from corral.runtime import Change, Informer, Manager

@@ -12,7 +12,7 @@ import aiohttp
 from corral.cluster.node.isolation import Sandbox
 from corral.cluster.node.network.grounds import connect_from_machine
 from corral.cluster.node.network.namespaces import make_socket, open_namespace
-from corral.cluster.node.network.targets import Target
+from corral.cluster.node.network.services.targets import Target
 
 Streams = tuple[asyncio.StreamReader, asyncio.StreamWriter]
 _LOCAL = ("", "localhost", "127.0.0.1")
@@ -41,20 +41,17 @@ def _candidates(sandbox: Sandbox, host: str) -> tuple[str, ...]:
 
 
 async def _connect(sandbox: Sandbox, target: Target) -> socket.socket:
-    if not _is_inside(sandbox, target.address):
+    """From inside the pod, whatever the address: a probe may name any host, and is the pod's."""
+    if not sandbox.network:
         return await connect_from_machine(target, socket.SOCK_STREAM)
-    sock = pod_socket(sandbox)
+    family = socket.AF_INET6 if ":" in target.address else socket.AF_INET
+    sock = pod_socket(sandbox, family)
     try:
         await asyncio.get_running_loop().sock_connect(sock, tuple(target))
     except BaseException:
         sock.close()
         raise
     return sock
-
-
-def _is_inside(sandbox: Sandbox, address: str) -> bool:
-    """Whether an address has to be looked for in the pod's own network."""
-    return bool(sandbox.network) and (address in _LOCAL or address == sandbox.address)
 
 
 def pod_socket(sandbox: Sandbox, family: int = socket.AF_INET) -> socket.socket:
@@ -67,11 +64,11 @@ def pod_socket(sandbox: Sandbox, family: int = socket.AF_INET) -> socket.socket:
 
 
 def http_connector(sandbox: Sandbox) -> aiohttp.BaseConnector:
-    """For requests to the pod; each has a connection of its own."""
+    """For requests as from inside the pod; each has a connection of its own."""
 
     def make(info: Any) -> socket.socket:
-        family, kind, protocol, _, address = info
-        if _is_inside(sandbox, address[0]):
+        family, kind, protocol, *_ = info
+        if sandbox.network:
             return pod_socket(sandbox, family)
         sock = socket.socket(family, kind, protocol)
         sock.setblocking(False)

@@ -54,6 +54,8 @@ class Gateway:
         self._netlink: socket.socket | None = None
         self._lock = threading.Lock()
         self._routes: set[str] = set()
+        self._own: dict[str, int] = {}
+        """Pod → its namespace: our own descriptors, for the day that the keeper is killed."""
 
     # -- the gateway itself ----------------------------------------------------------------------
 
@@ -106,6 +108,8 @@ class Gateway:
         if self.namespace >= 0:
             os.close(self.namespace)
             self.namespace = -1
+        for pod in list(self._own):
+            self._disown(pod)
         if remove:
             with locked(self._shared):
                 self._record().unlink(missing_ok=True)
@@ -123,15 +127,76 @@ class Gateway:
             raise NetworkError(f"no network namespace could be made: {err}") from err
         try:
             self._connect(pod, address, namespace)
-            return self._keeper.hold(pod, namespace)
+            return self._hold(pod, namespace)
         except OSError as err:
-            raise NetworkError(f"the pod's network cannot be made: {err}") from err
-        finally:
             os.close(namespace)
+            raise NetworkError(f"the pod's network cannot be made: {err}") from err
+        except BaseException:
+            os.close(namespace)
+            raise
+
+    def _hold(self, pod: str, namespace: int) -> str:
+        """Have it kept, and keep it; the descriptor is ours from then on."""
+        path = self._keeper.hold(pod, namespace)
+        self._disown(pod)
+        self._own[pod] = namespace
+        return path
+
+    def _disown(self, pod: str) -> None:
+        namespace = self._own.pop(pod, -1)
+        if namespace >= 0:
+            os.close(namespace)
+
+    def own_path(self, pod: str) -> str:
+        """The path of a pod's namespace while this process lives; empty where we have none."""
+        namespace = self._own.get(pod, -1)
+        return f"/proc/{os.getpid()}/fd/{namespace}" if namespace >= 0 else ""
+
+    def revive(self) -> dict[str, str]:
+        """A new keeper for what the one that died held: pod → path. Raises NetworkError."""
+        with locked(self._shared):
+            self._record().unlink(missing_ok=True)
+            self._keeper.open()
+            try:
+                self._publish(self._keeper.hold(_HELD, self.namespace))
+            except OSError as err:
+                raise NetworkError(f"the pod network cannot be kept: {err}") from err
+        return {pod: self._keeper.hold(pod, own) for pod, own in list(self._own.items())}
+
+    def attach_again(self, pod: str, address: str, process: int) -> str:
+        """The namespace that a process of a pod runs in, kept and cabled again; else a new one.
+
+        Its keeper was killed, and the agent with it. Raises NetworkError.
+        """
+        try:
+            namespace = open_namespace(f"/proc/{process}/ns/net") if process else -1
+        except OSError:
+            namespace = -1  # it has ended
+        if namespace >= 0 and inode_of(namespace) == os.stat("/proc/self/ns/net").st_ino:
+            os.close(namespace)  # no namespace of a pod
+            namespace = -1
+        if namespace < 0:
+            return self.attach(pod, address)
+        try:
+            if not self._has_cable(pod, address):
+                with inside(namespace):
+                    netlink.send([netlink.delete_link("eth0")])  # of a gateway that is gone
+                self._connect(pod, address, namespace)
+            return self._hold(pod, namespace)
+        except BaseException as err:
+            os.close(namespace)
+            if isinstance(err, OSError):
+                raise NetworkError(f"the pod's network cannot be made: {err}") from err
+            raise
+
+    def _has_cable(self, pod: str, address: str) -> bool:
+        with suppress(OSError), inside(self.namespace):
+            return socket.if_nametoindex(_cable(pod, address)) > 0
+        return False
 
     def _connect(self, pod: str, address: str, namespace: int) -> None:
         cable = netlink.add_cable(
-            "cv" + hashlib.sha256(f"{pod} {address}".encode()).hexdigest()[:12],
+            _cable(pod, address),
             bridge=self._bridge,
             peer="eth0",
             peer_index=_ETH0,
@@ -142,18 +207,24 @@ class Gateway:
         with self._lock:
             netlink.send([cable], sock=self._netlink)
         with inside(namespace):
+            # another index than was asked for, where a device of before had that one
+            device = socket.if_nametoindex("eth0")
             netlink.send(
                 [
                     netlink.set_up(_LO),
-                    netlink.set_up(_ETH0),
-                    netlink.add_address(_ETH0, address, self._network.prefixlen),
+                    netlink.set_up(device),
+                    netlink.add_address(device, address, self._network.prefixlen),
                     netlink.add_default_route(self.address),
                 ]
             )
 
     def find(self, pod: str) -> str:
         """The path of a pod's namespace; empty when there is none. Raises NetworkError."""
-        return self._keeper.find(pod)
+        path = self._keeper.find(pod)
+        if path and pod not in self._own:
+            with suppress(OSError):  # it is the keeper's still
+                self._own[pod] = open_namespace(path)
+        return path
 
     def pods(self) -> list[str]:
         """Those that have a namespace. Raises NetworkError."""
@@ -164,6 +235,8 @@ class Gateway:
 
         The kernel does it in its own time, many at once, the cables included.
         """
+        for pod in pods:
+            self._disown(pod)
         self._keeper.drop(pods)
 
     # -- services --------------------------------------------------------------------------------
@@ -182,6 +255,11 @@ class Gateway:
         with self._lock:
             netlink.send([netlink.add_local_route(block)], sock=self._netlink)
         self._routes.add(block)
+
+
+def _cable(pod: str, address: str) -> str:
+    """The name of our end of a pod's cable."""
+    return "cv" + hashlib.sha256(f"{pod} {address}".encode()).hexdigest()[:12]
 
 
 def _open_recorded(record: Path) -> int:

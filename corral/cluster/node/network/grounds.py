@@ -18,7 +18,7 @@ from typing import Final
 
 from corral.cluster.node.network.gateway import Gateway
 from corral.cluster.node.network.namespaces import make_socket
-from corral.cluster.node.network.targets import Target
+from corral.cluster.node.network.services.targets import Target
 
 _BITS: Final = 15
 

@@ -1,7 +1,8 @@
 """The agent's side of its keeper: the process that holds the namespaces of its pods.
 
 Calls are short and block: make them from a thread. A keeper that is asked for and not there is
-started; one that an earlier agent started is found again by its socket.
+started; one that an earlier agent started is found again by its socket. A call that got no answer
+in time gives its connection up: the next one must not get the answer to it.
 """
 
 from __future__ import annotations
@@ -32,7 +33,7 @@ class Keeper:
     def __init__(self, folder: Path, *, python: str = sys.executable) -> None:
         self._folder = folder
         self._python = python
-        self._lock = threading.Lock()
+        self._lock = threading.RLock()
         self._socket: socket.socket | None = None
         self.pid = 0
 
@@ -54,9 +55,12 @@ class Keeper:
 
         One that was killed may still be connected to for a moment.
         """
+        try:
+            home = os.open(self._folder, os.O_RDONLY | os.O_DIRECTORY)
+        except FileNotFoundError:
+            return False
         sock = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         sock.settimeout(_TIMEOUT)
-        home = os.open(self._folder, os.O_RDONLY | os.O_DIRECTORY)
         try:
             sock.connect(f"/proc/self/fd/{home}/keeper")
         except OSError:
@@ -65,6 +69,7 @@ class Keeper:
         finally:
             os.close(home)
         credentials = sock.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, 12)
+        self.close()
         self.pid = struct.unpack("3i", credentials)[0]
         self._socket = sock
         try:
@@ -122,18 +127,31 @@ class Keeper:
     def _ask(self, request: dict[str, Any], fds: list[int] | None = None) -> dict[str, Any]:
         with self._lock:
             if self._socket is None:
-                raise NetworkError("the process that holds network namespaces is not connected")
+                self._reconnect()
+            assert self._socket is not None
             try:
                 socket.send_fds(self._socket, [json.dumps(request).encode()], fds or [])
                 reply = self._socket.recv(1 << 18)
             except OSError as err:
+                self.close()
                 raise NetworkError(f"the holder of network namespaces is gone: {err}") from err
-        if not reply:
-            raise NetworkError("the process that holds network namespaces has ended")
+            if not reply:
+                self.close()
+                raise NetworkError("the process that holds network namespaces has ended")
         answer: dict[str, Any] = json.loads(reply)
         if "error" in answer:
             raise NetworkError(answer["error"])
         return answer
+
+    def _reconnect(self) -> None:
+        """To the same process, whose paths others have. Raises NetworkError."""
+        pid = self.pid
+        found = bool(pid) and self.connect()
+        if found and self.pid == pid:
+            return
+        self.close()
+        self.pid = pid
+        raise NetworkError("the process that holds network namespaces is not connected")
 
     # -- its end ---------------------------------------------------------------------------------
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 import hashlib
 from urllib.parse import urlsplit
 
-from corral.cluster.node.network.targets import Target
+from corral.cluster.node.network.services.targets import Target
 from corral.kube.client import KubeClient
-from corral.kube.config import ClusterConfig
+from corral.kube.connection.config import ClusterConfig
 from corral.kube.errors import ApiError
 from corral.kube.resources import NAMESPACES
 

@@ -15,17 +15,20 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import os
 import shutil
 from collections.abc import Sequence
+from dataclasses import replace
 from ipaddress import IPv4Network
 from pathlib import Path
 from typing import Final
 
 import aiohttp
 
-from corral.cluster.node.containers import ContainerSpec
+from corral.cluster.node.container.processes import ContainerSpec
 from corral.cluster.node.isolation import Isolation, Mode, Sandbox
-from corral.cluster.node.network import dialing, hosts
+from corral.cluster.node.machine import machine_folder
+from corral.cluster.node.network import dialing
 from corral.cluster.node.network.addresses import (
     LOOPBACK_NETWORK,
     POD_NETWORK,
@@ -38,14 +41,18 @@ from corral.cluster.node.network.gateway import Gateway
 from corral.cluster.node.network.grounds import GatewayGround, LoopbackGround
 from corral.cluster.node.network.holding import Keeper
 from corral.cluster.node.network.identity import cluster_id
+from corral.cluster.node.network.names import hosts
+from corral.cluster.node.network.names.visible import named_by
 from corral.cluster.node.network.records import Record, Records
-from corral.cluster.node.network.slots import Slots, machine_folder
-from corral.kube.transport import KubeConnectionError
+from corral.cluster.node.network.slots import Slots
+from corral.kube.connection.transport import KubeConnectionError
 from corral.kube.types import Obj
 from corral.runtime import Informer, Manager
 
 logger = logging.getLogger(__name__)
 
+_FIRST_WAIT, _LAST_WAIT = 0.1, 5.0
+"""Seconds between tries to start a keeper."""
 _LINGER: Final = 1.0
 """Seconds after which what pods leave behind is taken away."""
 
@@ -86,7 +93,7 @@ class PodNetwork:
         self._folder = folder / "network"
         self._node = node
         self._cluster = cluster
-        self._machine = machine or machine_folder()
+        self._machine = machine
         self._domain = domain
         self._network = network
         self._isolation = Isolation(mode)
@@ -103,6 +110,7 @@ class PodNetwork:
         """Pods that have ended, and whose networks are still there."""
         self._collector: asyncio.Task[None] | None = None
         self._remover: asyncio.Task[None] | None = None
+        self._guardian: asyncio.Task[None] | None = None
         self._host = address or dialing.machine_address()
 
     # -- beginning and end -----------------------------------------------------------------------
@@ -131,7 +139,7 @@ class PodNetwork:
 
     async def _start_gateway(self) -> None:
         identity = self._cluster or await self._identity()
-        shared = self._machine / f"cluster-{identity}"
+        shared = (self._machine or machine_folder()) / f"cluster-{identity}"
         keeper = Keeper(self._folder / "keeper")
         gateway = Gateway(shared, keeper, network=self._network)
         self._gateway = gateway
@@ -139,6 +147,29 @@ class PodNetwork:
         self._addresses = NodeAddresses(self._network, slots)
         await asyncio.to_thread(_open_all, keeper, gateway, self._addresses)
         self._names.ground(GatewayGround(gateway, self._network))
+        self._guardian = asyncio.create_task(self._guard_keeper(keeper), name="network keeper")
+
+    async def _guard_keeper(self, keeper: Keeper) -> None:
+        """Replace the keeper when it dies: without one no pod can be started."""
+        while True:
+            await _ended(keeper.pid)
+            wait = _FIRST_WAIT
+            while not await self._revived():
+                await asyncio.sleep(wait)
+                wait = min(wait * 2, _LAST_WAIT)
+
+    async def _revived(self) -> bool:
+        assert self._gateway is not None
+        try:
+            paths = await asyncio.to_thread(self._gateway.revive)
+        except (NetworkError, OSError) as err:
+            logger.warning("the keeper of pod networks ended, and none can be started: %s", err)
+            return False
+        for uid, path in paths.items():
+            if uid in self._sandboxes:
+                self._sandboxes[uid] = replace(self._sandboxes[uid], network=path)
+        logger.warning("the keeper of pod networks ended: a new one has %d of them", len(paths))
+        return True
 
     async def _identity(self) -> str:
         """The cluster's; the one of last time while the API server cannot be asked."""
@@ -150,13 +181,18 @@ class PodNetwork:
                 return memory.read_text()
             except OSError:
                 raise NetworkError(f"the cluster cannot be asked who it is: {err}") from err
-        memory.write_text(identity)
+        try:
+            if not memory.exists() or memory.read_text() != identity:
+                memory.write_text(identity)
+        except OSError as err:  # a full disk: it is asked for again at the next start
+            logger.warning("who the cluster is cannot be written down: %s", err)
         return identity
 
     async def _start_loopback(self) -> None:
         await asyncio.to_thread(_end_keeper, self._folder / "keeper")
         memory = self._folder / "blocks-loopback.json"
-        slots = Slots(self._machine / "loopback", memory, usable=self._guard.usable)
+        machine = self._machine or machine_folder()
+        slots = Slots(machine / "loopback", memory, order=self._guard.order)
         self._addresses = NodeAddresses(LOOPBACK_NETWORK, slots)
         await asyncio.to_thread(self._addresses.open)
         ground = LoopbackGround(slots.numbers[0], self._folder / "services.json")
@@ -181,7 +217,7 @@ class PodNetwork:
 
     async def stop(self, *, remove: bool) -> None:
         """Serve no more; with ``remove`` (no pod is left) take everything away."""
-        for task in (self._collector, self._remover):
+        for task in (self._guardian, self._collector, self._remover):
             if task is not None:
                 task.cancel()
                 await asyncio.gather(task, return_exceptions=True)
@@ -252,11 +288,12 @@ class PodNetwork:
             own=own,
             host_network=shares,
             searches=[name for name in searches if name.endswith(f".svc.{self._domain}")],
+            named=named_by(pod, self._domain),
         )
 
     def _admit(self, record: Record, network: str, *, is_new: bool) -> Sandbox:
         path = self._records.hosts(record.uid)
-        file = hosts.HostsFile(path, record.own, searches=record.searches)
+        file = hosts.HostsFile(path, record.own, searches=record.searches, named=record.named)
         self._names.add(record.namespace, record.uid, file, is_new=is_new)
         sandbox = Sandbox(
             uid=record.uid,
@@ -271,19 +308,24 @@ class PodNetwork:
         self._sandboxes[record.uid] = sandbox
         return sandbox
 
-    def restore(self, pod: Obj) -> Sandbox | None:
-        """The sandbox that an earlier agent made for this pod; only its uid is looked at."""
+    def restore(self, pod: Obj, process: int = 0) -> Sandbox | None:
+        """The sandbox that an earlier agent made for this pod; only its uid is looked at.
+
+        ``process`` is one of the pod's, where any runs: it has the network that nobody else keeps.
+        """
         uid = pod["metadata"]["uid"]
         if uid in self._sandboxes:
             return self._sandboxes[uid]
         record = self._left.get(uid)
-        return self._take_over(record) if record is not None else None
+        return self._take_over(record, process) if record is not None else None
 
-    def _take_over(self, record: Record) -> Sandbox | None:
+    def _take_over(self, record: Record, process: int = 0) -> Sandbox | None:
         network = ""
         if self._gateway is not None and not record.host_network:
             try:
                 network = self._gateway.find(record.uid)
+                if not network and process:
+                    network = self._gateway.attach_again(record.uid, record.address, process)
             except NetworkError as err:
                 logger.warning("the network of pod %s is lost: %s", record.uid, err)
             if not network:
@@ -335,7 +377,13 @@ class PodNetwork:
 
     def dress(self, spec: ContainerSpec, sandbox: Sandbox) -> ContainerSpec:
         """Put a container into a sandbox."""
-        return self._isolation.dress(spec, sandbox)
+        return self._isolation.dress(spec, self._current(sandbox))
+
+    def _current(self, sandbox: Sandbox) -> Sandbox:
+        """By a descriptor of our own, where there is one: the keeper may just have been killed."""
+        known = self._sandboxes.get(sandbox.uid, sandbox)
+        own = self._gateway.own_path(sandbox.uid) if self._gateway is not None else ""
+        return replace(known, network=own) if own else known
 
     def service_environment(self, pod: Obj) -> list[Obj]:
         """The services whose addresses a container finds in its environment."""
@@ -362,11 +410,27 @@ class PodNetwork:
         Raises:
             OSError: nobody listens there.
         """
-        return await dialing.dial(sandbox, port, host)
+        return await dialing.dial(self._current(sandbox), port, host)
 
     def http_connector(self, sandbox: Sandbox) -> aiohttp.BaseConnector:
         """For requests to the pod, as from inside it."""
-        return dialing.http_connector(sandbox)
+        return dialing.http_connector(self._current(sandbox))
+
+
+async def _ended(pid: int) -> None:
+    """Return when a process has ended."""
+    try:
+        pidfd = os.pidfd_open(pid)
+    except ProcessLookupError:
+        return
+    over = asyncio.Event()
+    loop = asyncio.get_running_loop()
+    loop.add_reader(pidfd, over.set)
+    try:
+        await over.wait()
+    finally:
+        loop.remove_reader(pidfd)
+        os.close(pidfd)
 
 
 def _open_all(keeper: Keeper, gateway: Gateway, addresses: NodeAddresses) -> None:

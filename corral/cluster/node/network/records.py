@@ -28,6 +28,8 @@ class Record:
     host_network: bool = False
     searches: Sequence[str] = ()
     """Domains of the cluster that the pod leaves out of names."""
+    named: Sequence[str] = ()
+    """Services of other namespaces that it names itself."""
 
 
 class Records:

@@ -13,23 +13,16 @@ from __future__ import annotations
 import fcntl
 import json
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
 from corral.cluster.node.network.errors import NetworkError, NoAddress
+from corral.files.private import NotPrivate, private_folder
 
 COUNT: Final = 256
-
-
-def machine_folder() -> Path:
-    """Where the agents of one user on this machine find each other; empty after a boot."""
-    if os.geteuid() == 0:
-        return Path("/run/corral")
-    runtime = os.environ.get("XDG_RUNTIME_DIR")
-    return Path(runtime) / "corral" if runtime else Path(f"/tmp/corral-{os.geteuid()}")
 
 
 @contextmanager
@@ -41,11 +34,13 @@ def locked(folder: Path) -> Iterator[None]:
     path = folder / "lock"
     while True:
         try:
-            _make_own(folder.parent)
-            folder.mkdir(exist_ok=True, mode=0o700)
-            fd = os.open(path, os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, 0o600)
+            private_folder(folder.parent)
+            private_folder(folder)
+            fd = os.open(path, os.O_CREAT | os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
         except FileNotFoundError:
             continue  # the folder was removed in between
+        except NotPrivate as err:
+            raise NetworkError(str(err)) from err
         except OSError as err:
             raise NetworkError(f"{folder} cannot be used: {err.strerror}") from err
         fcntl.flock(fd, fcntl.LOCK_EX)
@@ -68,12 +63,6 @@ def _remove_empty(folder: Path) -> None:
         folder.parent.rmdir()
 
 
-def _make_own(folder: Path) -> None:
-    folder.mkdir(parents=True, exist_ok=True, mode=0o700)
-    if folder.stat().st_uid != os.geteuid():
-        raise NetworkError(f"{folder} belongs to somebody else")
-
-
 def _is_current(path: Path, fd: int) -> bool:
     try:
         return os.fstat(fd).st_ino == path.stat().st_ino
@@ -93,15 +82,19 @@ class Slots:
     """The numbers below COUNT for those who share ``folder``."""
 
     def __init__(
-        self, folder: Path, owner: Path, *, usable: Callable[[int], bool] = lambda _: True
+        self,
+        folder: Path,
+        owner: Path,
+        *,
+        order: Callable[[Sequence[int]], Iterable[int]] = lambda numbers: numbers,
     ) -> None:
         """``owner`` is the file in which this agent remembers its numbers.
 
-        ``usable`` is asked about a number that nobody has, before it is taken for the first time.
+        ``order`` gets the numbers that nobody here has, and says which are to be tried first.
         """
         self._folder = folder
         self._owner = owner
-        self._usable = usable
+        self._order = order
         self._held: list[Slot] = []
 
     @property
@@ -119,8 +112,9 @@ class Slots:
     def claim(self) -> int:
         """One more number. Raises NoAddress."""
         with locked(self._folder):
-            for number in range(COUNT):
-                if self._is_free(number) and self._usable(number) and self._take(number):
+            free = [number for number in range(COUNT) if self._is_free(number)]
+            for number in self._order(free):
+                if self._take(number):
                     self._remember()
                     return number
         raise NoAddress(f"all {COUNT} blocks of pod addresses of this machine are taken")

@@ -16,6 +16,8 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
+from corral.files.private import private_folder
+
 __all__ = ["ModuleCache", "Pulled"]
 
 _YOUNG: Final = 600.0
@@ -34,8 +36,8 @@ class Pulled:
     size: int
     name: str
     """Of its file."""
-    access: str = ""
-    """Which credentials it was had with; empty: none but the node's own."""
+    accesses: tuple[str, ...] = ()
+    """As whom it was had, the last ones; an empty name: anybody may have it."""
     entrypoint: tuple[str, ...] = ()
     cmd: tuple[str, ...] = ()
     env: tuple[tuple[str, str], ...] = field(default=())
@@ -51,9 +53,8 @@ class ModuleCache:
 
     def make(self) -> None:
         """Raises OSError."""
-        # modules are read by runners of other users, who pass through and do not look around
         for folder in (self._folder, self._modules, self._references):
-            folder.mkdir(parents=True, exist_ok=True, mode=0o711)
+            private_folder(folder)
         for leftover in self._modules.glob(".*.part"):
             leftover.unlink(missing_ok=True)
 
@@ -80,6 +81,7 @@ class ModuleCache:
             found = Pulled(
                 **{
                     **content,
+                    "accesses": tuple(content["accesses"]),
                     "entrypoint": tuple(content["entrypoint"]),
                     "cmd": tuple(content["cmd"]),
                     "env": tuple((name, value) for name, value in content["env"]),

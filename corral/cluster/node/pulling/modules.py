@@ -18,6 +18,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any, Final, cast
 
+from corral.files.archives import ShortInfo, each_member
 from corral.oci import Descriptor, InvalidArtifact, Manifest, TooLarge
 
 __all__ = ["ARCHIVES", "PLATFORMS", "ImageConfig", "archives_of", "extract", "module_layer"]
@@ -55,7 +56,7 @@ class ImageConfig:
         """What can be read of a config; one of another kind says nothing."""
         try:
             content: Any = json.loads(raw)
-        except ValueError:
+        except (ValueError, RecursionError):
             return cls()
         config = content.get("config") if isinstance(content, dict) else None
         if not isinstance(config, dict):
@@ -121,7 +122,7 @@ def extract(
         with archive.open("rb") as raw:
             plain = cast(IO[bytes], gzip.GzipFile(fileobj=raw)) if compressed else raw
             limited = cast(IO[bytes], _Limited(plain, limit))
-            with tarfile.open(fileobj=limited, mode="r|") as tar:
+            with tarfile.open(fileobj=limited, mode="r|", tarinfo=ShortInfo) as tar:
                 return _take(tar, wanted, target, limit)
     except (tarfile.TarError, EOFError, gzip.BadGzipFile, zlib.error, ValueError) as error:
         raise InvalidArtifact(f"a layer of it cannot be read: {error}") from error
@@ -131,7 +132,7 @@ def _take(tar: tarfile.TarFile, wanted: Sequence[str], target: Path, limit: int)
     names = {_absolute(name.partition("#")[0]) for name in wanted}
     names = {name for name in names if name.endswith(".wasm")}
     found = ""
-    for member in tar:
+    for member in each_member(tar):
         path = _absolute(member.name)
         if not member.isreg() or not path.endswith(".wasm") or (names and path not in names):
             continue

@@ -5,13 +5,14 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import time
-from collections.abc import Callable, Mapping
+from collections import deque
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, Literal, Protocol
 from weakref import WeakValueDictionary
 
-from corral.cluster.node.backoff import INITIAL, MAXIMUM
+from corral.cluster.node.container.backoff import INITIAL, MAXIMUM
 from corral.cluster.node.pulling.cache import ModuleCache, Pulled
 from corral.cluster.node.pulling.decisions import (
     ALWAYS,
@@ -21,7 +22,7 @@ from corral.cluster.node.pulling.decisions import (
     pull_secrets,
 )
 from corral.cluster.node.pulling.errors import PullBackOff, PullError
-from corral.cluster.node.sources import Sources
+from corral.cluster.node.volumes.sources import ConfigError, Sources
 from corral.kube.types import Obj
 from corral.oci import Credentials, Login, Reference, RegistryError, docker_config
 
@@ -39,9 +40,16 @@ PATIENCE: Final = 600.0
 """Seconds that one pull may take."""
 MAX_MODULE: Final = 512 << 20
 MAX_CACHE: Final = 8 << 30
-AT_ONCE: Final = 4
+AT_ONCE: Final = 8
 """Pulls at the same time."""
+AT_ONCE_EACH: Final = 2
+"""Those of one namespace: a registry that hardly answers keeps nobody else waiting."""
+MOST_EACH: Final = 4 << 30
+"""Bytes that a node pulls for a namespace in `SPAN`; what was just pulled cannot be removed yet."""
+SPAN: Final = 600.0
 _MAX_CONFIG: Final = 1 << 20
+_MOST_ACCESSES: Final = 64
+"""As whom a module was had: so many are remembered, and others ask the registry again."""
 
 
 class Say(Protocol):
@@ -57,6 +65,20 @@ class _Failure:
     message: str
 
 
+class _Share(asyncio.Semaphore):
+    """The turns of one namespace."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Wanted:
+    """What is pulled, for which pod, and as whom."""
+
+    pod: Obj
+    reference: Reference
+    credentials: Credentials
+    access: str
+
+
 class Puller:
     """The module images of one node."""
 
@@ -65,18 +87,28 @@ class Puller:
         folder: Path,
         registries: Mapping[str, str],
         *,
-        token: Callable[[], str] | None,
+        token: Callable[[Obj], Awaitable[str]] | None,
         mapped: Callable[[str], bool],
+        allowed: Sequence[str] = (),
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        """``token`` is the node's own, for the cluster's own registry."""
+        """``token`` gives one of a pod's service account, for registries of the cluster's own.
+
+        A node has no rights in them: what a pod may not have itself is not pulled for it. Nor are
+        servers called for it that are not public, but those of ``registries`` and ``allowed``, as
+        `EgressPolicy` writes them: a node reaches more than its pods do.
+        """
         self._cache = ModuleCache(folder, most=MAX_CACHE)
         self._urls = registries
         self._token = token
         self._mapped = mapped
+        self._allowed = allowed
         self._clock = clock
         self._made = False
         self._turns = asyncio.Semaphore(AT_ONCE)
+        self._shares: WeakValueDictionary[str, _Share] = WeakValueDictionary()
+        self._pulled: dict[str, deque[tuple[float, int]]] = {}
+        """By namespace: when how many bytes were pulled for it, as far as that counts."""
         self._locks: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
         self._failures: dict[tuple[str, str], _Failure] = {}
 
@@ -104,41 +136,34 @@ class Puller:
             self._made = True
         policy = policy_of(container, reference)
         credentials = self._credentials(pod, sources, say)
-        access = _fingerprint(credentials.find(reference.registry, reference.repository))
+        access = self._access(pod, reference, credentials)
         image = container.get("image", "")
-        async with self._lock(str(reference)):
+        # of one namespace: another one may wait long for its turn
+        async with self._lock(f"{pod['metadata']['namespace']} {reference}"):
             known = await asyncio.to_thread(self._cache.find, str(reference))
-            if policy == NEVER and known is None:
+            # what was had as somebody is for those who have shown that they are the same
+            mine = known is not None and bool({"", access} & set(known.accesses))
+            if policy == NEVER and not mine:
                 words = f'Container image "{image}" is not present with pull policy of Never'
                 say("Warning", "ErrImageNeverPull", words)
                 raise PullError(words, reason="ErrImageNeverPull", retry_after=INITIAL)
-            # what was had with somebody's password is for those who show the same one
-            mine = known is not None and known.access in ("", access)
-            if known is not None and (policy == NEVER or (policy != ALWAYS and mine)):
+            if known is not None and mine and policy != ALWAYS:
                 words = f'Container image "{image}" already present on machine'
                 say("Normal", "Pulled", f"{words} and can be accessed by the pod")
                 return known
             key = (pod["metadata"]["uid"], str(reference))
             self._check_backoff(key, image, say)
-            return await self._try(reference, credentials, access, key=key, image=image, say=say)
+            wanted = _Wanted(pod, reference, credentials, access)
+            return await self._try(wanted, key=key, image=image, say=say)
 
-    async def _try(
-        self,
-        reference: Reference,
-        credentials: Credentials,
-        access: str,
-        *,
-        key: tuple[str, str],
-        image: str,
-        say: Say,
-    ) -> Pulled:
+    async def _try(self, wanted: _Wanted, *, key: tuple[str, str], image: str, say: Say) -> Pulled:
         say("Normal", "Pulling", f'Pulling image "{image}"')
         began = self._clock()
         try:
-            async with asyncio.timeout(PATIENCE), self._turns:
+            async with asyncio.timeout(PATIENCE), self._share(wanted.pod), self._turns:
                 started = self._clock()
-                pulled = await self._pull(reference, credentials, access)
-        except (RegistryError, OSError, TimeoutError) as error:
+                pulled = await self._pull(wanted)
+        except (RegistryError, ConfigError, OSError, TimeoutError) as error:
             why = str(error) or f"it took longer than {PATIENCE:g} s"
             self._failed(key, why)
             say("Warning", "Failed", f'Failed to pull image "{image}": {why}')
@@ -174,11 +199,38 @@ class Puller:
         seconds = INITIAL if last is None or fresh else min(last.seconds * 2, MAXIMUM)
         self._failures[key] = _Failure(seconds, now + seconds, why)
 
-    def _lock(self, reference: str) -> asyncio.Lock:
-        lock = self._locks.get(reference)
+    def _lock(self, name: str) -> asyncio.Lock:
+        lock = self._locks.get(name)
         if lock is None:
-            lock = self._locks[reference] = asyncio.Lock()
+            lock = self._locks[name] = asyncio.Lock()
         return lock
+
+    # -- shares of namespaces --------------------------------------------------------------------
+
+    def _share(self, pod: Obj) -> _Share:
+        namespace = pod["metadata"]["namespace"]
+        share = self._shares.get(namespace)
+        if share is None:
+            share = self._shares[namespace] = _Share(AT_ONCE_EACH)
+        return share
+
+    def _check_share(self, namespace: str) -> None:
+        """Raises OSError where a namespace has pulled too much of late."""
+        now = self._clock()
+        for name, pulls in list(self._pulled.items()):
+            while pulls and pulls[0][0] < now - SPAN:
+                pulls.popleft()
+            if not pulls:
+                del self._pulled[name]
+        total = sum(size for _, size in self._pulled.get(namespace, ()))
+        if total >= MOST_EACH:
+            raise OSError(
+                f"this node has pulled {total} bytes of modules for namespace {namespace} in "
+                f"{SPAN:g} s, and pulls {MOST_EACH} at most: it is tried again later"
+            )
+
+    def _charge(self, namespace: str, size: int) -> None:
+        self._pulled.setdefault(namespace, deque()).append((self._clock(), size))
 
     # -- the pull --------------------------------------------------------------------------------
 
@@ -200,26 +252,52 @@ class Puller:
             )
         return found
 
-    async def _pull(self, reference: Reference, credentials: Credentials, access: str) -> Pulled:
+    def _access(self, pod: Obj, reference: Reference, credentials: Credentials) -> str:
+        """As whom a pod pulls: with a login, as its service account, or as anybody."""
+        login = credentials.find(reference.registry, reference.repository)
+        if login is not None or self._token is None or reference.registry not in self._urls:
+            return _fingerprint(login)
+        account = pod["spec"].get("serviceAccountName") or "default"
+        return f"account {pod['metadata']['namespace']}/{account}"
+
+    async def _pull(self, wanted: _Wanted) -> Pulled:
+        from corral.egress import EgressPolicy
         from corral.oci import Artifacts, ClientSettings, Registries, endpoints
 
+        reference, access, shown = wanted.reference, wanted.access, ""
+        if self._token is not None and reference.registry in self._urls:
+            shown = await self._token(wanted.pod)
         pairs = [f"{name}={url}" for name, url in self._urls.items()]
-        registries = Registries(endpoints(pairs, token=self._token), credentials)
+        token = (lambda: shown) if shown else None
+        registries = Registries(endpoints(pairs, token=token), wanted.credentials)
         settings = ClientSettings(
-            connect_timeout=5.0, read_timeout=30.0, tries=3, max_blob=MAX_MODULE
+            connect_timeout=5.0,
+            read_timeout=30.0,
+            tries=3,
+            max_blob=MAX_MODULE,
+            egress=EgressPolicy.of(self._allowed),
         )
         async with Artifacts(registries, settings=settings) as artifacts:
             manifest = await _manifest(artifacts, reference)
             fixed = str(reference.with_digest(manifest.digest))
             known = await asyncio.to_thread(self._cache.find, fixed)
-            pulled = known or await self._fetch(artifacts, reference, manifest, access)
-            pulled = replace(pulled, access=access)
+            pulled = known or await self._fetched(artifacts, wanted, manifest)
+            others = [one for one in pulled.accesses if one != access]
+            pulled = replace(pulled, accesses=(*others, access)[-_MOST_ACCESSES:])
         for name in {str(reference), fixed}:
             await asyncio.to_thread(self._cache.remember, name, pulled)
         return pulled
 
+    async def _fetched(self, artifacts: Artifacts, wanted: _Wanted, manifest: Manifest) -> Pulled:
+        """What a namespace has a share of: the disk of the node."""
+        namespace = wanted.pod["metadata"]["namespace"]
+        self._check_share(namespace)
+        pulled = await self._fetch(artifacts, wanted.reference, manifest)
+        self._charge(namespace, pulled.size)
+        return pulled
+
     async def _fetch(
-        self, artifacts: Artifacts, reference: Reference, manifest: Manifest, access: str
+        self, artifacts: Artifacts, reference: Reference, manifest: Manifest
     ) -> Pulled:
         from corral.cluster.node.pulling.modules import ImageConfig, starts_like_a_module
         from corral.oci import InvalidArtifact
@@ -243,10 +321,9 @@ class Puller:
             module,
             size,
             name,
-            access,
-            config.entrypoint or (name,),
-            config.cmd,
-            config.env,
+            entrypoint=config.entrypoint or (name,),
+            cmd=config.cmd,
+            env=config.env,
         )
 
     async def _write(

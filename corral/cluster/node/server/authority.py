@@ -8,7 +8,7 @@ from functools import partial
 from corral.cluster.node.server.identity import User, answered
 from corral.cluster.node.server.memory import Memory
 from corral.kube.client import KubeClient, KubeConnectionError
-from corral.kube.config import ConfigError
+from corral.kube.connection.config import ConfigError
 from corral.kube.errors import ApiError
 from corral.kube.types import Obj
 

@@ -48,6 +48,7 @@ class Certificates:
         self._now = now
         self._current: ssl.SSLContext | None = None
         self._loaded: tuple[int, int] = (0, 0)
+        self._since = datetime.min.replace(tzinfo=UTC)
         self._due = datetime.max.replace(tzinfo=UTC)
 
     def listening(self) -> ssl.SSLContext:
@@ -60,7 +61,7 @@ class Certificates:
     def _choose(
         self, connection: ssl.SSLSocket | ssl.SSLObject, _name: str | None, _: ssl.SSLContext
     ) -> None:
-        if self._now() >= self._due or self._stamp() != self._loaded:
+        if not self._since <= self._now() < self._due or self._stamp() != self._loaded:
             try:
                 self._current = self._load()
             except (OSError, ValueError) as err:  # an SSLError is an OSError
@@ -76,6 +77,7 @@ class Certificates:
         self._loaded = self._stamp()
         if self._given is None:
             found = x509.load_pem_x509_certificate(self._cert.read_bytes())
+            self._since = found.not_valid_before_utc
             self._due = found.not_valid_after_utc - RENEW_BEFORE
         return context
 
@@ -109,7 +111,8 @@ class Certificates:
             return False
         if key.public_key() != found.public_key():
             return False
-        fresh = found.not_valid_after_utc - RENEW_BEFORE > self._now()
+        # both ends: it may have been made while the clock was wrong
+        fresh = found.not_valid_before_utc <= self._now() < found.not_valid_after_utc - RENEW_BEFORE
         return fresh and {_general(name) for name in self._names} <= set(names)
 
     def _make(self) -> None:

@@ -1,8 +1,8 @@
 """Waking those who follow a log when it is written to, through inotify where there is one.
 
 Followers of a quiet log cost nothing but a look a second; without inotify they look twenty times
-a second, as :func:`corral.cluster.node.logs.follow` does by itself. A rotation is noticed however
-busy a follower is, and costs it no line: see :mod:`held`.
+a second, as :func:`corral.cluster.node.container.logs.follow` does by itself. A rotation is noticed
+however busy a follower is, and costs it no line: see :mod:`held`.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO, Final
 
-from corral.cluster.node.logs import POLL
+from corral.cluster.node.container.logs import POLL
 from corral.cluster.node.server.held import HeldFiles
 
 log = logging.getLogger(__name__)

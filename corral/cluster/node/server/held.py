@@ -13,7 +13,7 @@ from pathlib import Path
 from threading import Lock
 from typing import BinaryIO, Final
 
-from corral.cluster.node.logs import inode, open_files
+from corral.cluster.node.container.logs import inode, open_files
 
 MAX_HELD: Final = 100
 """Files of one log: a gigabyte."""

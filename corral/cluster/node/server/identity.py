@@ -17,7 +17,7 @@ from aiohttp import web
 from corral.cluster.node.server.memory import Memory
 from corral.cluster.streaming import upgrade
 from corral.kube.client import KubeClient, KubeConnectionError
-from corral.kube.config import ConfigError
+from corral.kube.connection.config import ConfigError
 from corral.kube.errors import ApiError
 from corral.kube.types import Obj
 

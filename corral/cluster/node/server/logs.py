@@ -9,11 +9,11 @@ from pathlib import Path
 
 from aiohttp import web
 
-from corral.cluster.node import logs
 from corral.cluster.node.access import AccessError, PodAccess
-from corral.cluster.node.logs import LogOptions
+from corral.cluster.node.container import logs
+from corral.cluster.node.container.logs import LogOptions
 from corral.cluster.node.server.changes import Changes
-from corral.kube.logs import SINCE_EXACTLY
+from corral.kube.podstreams.logs import SINCE_EXACTLY
 
 STREAMS = {"": "", "All": "", "Stdout": "stdout", "Stderr": "stderr"}
 

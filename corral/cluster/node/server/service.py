@@ -22,10 +22,11 @@ from corral.cluster.node.server.readings import Readings
 from corral.cluster.node.server.reports import Reports
 from corral.cluster.node.server.sessions import Sessions
 from corral.kube.client import KubeClient, KubeConnectionError
-from corral.kube.config import ConfigError
+from corral.kube.connection.config import ConfigError
 from corral.kube.errors import ApiError
 from corral.kube.resources import CONFIGMAPS
 from corral.kube.types import Obj
+from corral.runtime.serving.connection_limits import limited
 
 log = logging.getLogger(__name__)
 
@@ -120,15 +121,9 @@ class NodeServer:
         certificates = Certificates(
             self._folder, self._names, client_ca=ca, given=self._certificate
         )
-        self._web = web.Server(
-            self._handle,
-            access_log=None,
-            handler_cancellation=True,
-            max_line_size=MAX_LINE,
-            max_field_size=MAX_FIELD,
-        )
+        self._web = web.Server(self._handle, handler_cancellation=True)
         self._listener = await asyncio.get_running_loop().create_server(
-            self._web,
+            limited(self._web, access_log=None, max_line_size=MAX_LINE, max_field_size=MAX_FIELD),
             host,
             port,
             ssl=certificates.listening(),

@@ -15,9 +15,9 @@ from typing import Any
 
 from aiohttp import web
 
-from corral.cluster.node import sessions
 from corral.cluster.node.access import AccessError, PodAccess
-from corral.cluster.node.streams import ContainerError, Streams
+from corral.cluster.node.container import sessions
+from corral.cluster.node.container.streams import ContainerError, Streams
 from corral.cluster.streaming import commands, forwarding
 from corral.cluster.streaming.commands import Options, Session
 from corral.cluster.streaming.wires import SocketWire

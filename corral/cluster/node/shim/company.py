@@ -1,9 +1,8 @@
 """The containers that one process stands by: all of its children belong to one of them.
 
-`alone` is for one container, whose namespaces the process has gone into: whatever is below it is
-the container's. `Keeper` is for many, each with a mount namespace of its own, and costs a container
-no process beside its own: it is what nodes use that may make such namespaces. It takes containers
-on as long as somebody asks, and ends when nobody can ask any more and the last container is over.
+`alone` is for one container: whatever is below the process is the container's. `Keeper` is for
+many, and is what nodes of the machine's root use. It takes containers on as long as somebody asks,
+and ends when nobody can ask any more and the last container is over.
 """
 
 from __future__ import annotations
@@ -44,8 +43,10 @@ def alone(folder: str, ready: int) -> None:
 
 def _crashed(folder: str, home: int) -> None:
     # nobody reads our standard error; the agent reports the container as lost
-    with open(os.open("crash.txt", os.O_CREAT | os.O_WRONLY, 0o600, dir_fd=home), "w") as file:
-        file.write(f"{folder}\n{traceback.format_exc()}")
+    words = f"{folder}\n{traceback.format_exc()}"
+    with suppress(OSError):  # no room: words about one container must not cost the others
+        with open(os.open("crash.txt", os.O_CREAT | os.O_WRONLY, 0o600, dir_fd=home), "w") as file:
+            file.write(words)
 
 
 class _Company:
@@ -71,9 +72,17 @@ class _Company:
     ) -> Supervisor:
         supervisor = Supervisor(folder, found, ready, self, around)
         self._there.add(supervisor)
-        supervisor.start()
+        try:
+            supervisor.start()
+        except BaseException:
+            self._forget(supervisor)
+            raise
         self._look()
         return supervisor
+
+    def _forget(self, supervisor: Supervisor) -> None:
+        self._ending.discard(supervisor)
+        self._there.discard(supervisor)
 
     def born(self, pid: int, supervisor: Supervisor) -> None:
         self._of[pid] = supervisor
@@ -95,10 +104,12 @@ class _Company:
     def _look(self) -> None:
         """Go on with those that end."""
         for supervisor in list(self._ending):
-            supervisor.end()
+            try:
+                supervisor.end()
+            except OSError:
+                continue  # it is tried again at the next look; the others must not wait for it
             if supervisor.closed:
-                self._ending.discard(supervisor)
-                self._there.discard(supervisor)
+                self._forget(supervisor)
                 self._gone(supervisor)
 
     def _gone(self, supervisor: Supervisor) -> None:
@@ -178,6 +189,7 @@ class Keeper(_Company):
             return
         if not supervisor.closed:
             self._by_folder[folder] = supervisor
+        self._around.prepare()
 
     def _gone(self, supervisor: Supervisor) -> None:
         self._by_folder.pop(supervisor.folder, None)
@@ -185,7 +197,10 @@ class Keeper(_Company):
     # -- whose process is it -----------------------------------------------------------------------
 
     def relatives(self, supervisor: Supervisor) -> set[int]:
-        """Commands run in the container, and orphans, which are our children now."""
+        """What holds its namespaces, with orphans, and the commands run in it.
+
+        Where it has no process namespace orphans are our own children.
+        """
         found: set[int] = set()
         for child in _children_of_mine():
             owner = self._of.get(child)

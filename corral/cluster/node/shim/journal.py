@@ -7,8 +7,11 @@ when it is full, ``.1`` to ``.2`` and so on.
 
 from __future__ import annotations
 
+import errno
 import os
+import stat
 import time
+from contextlib import suppress
 from typing import Final
 
 MAX_LINE: Final = 16 * 1024
@@ -28,16 +31,21 @@ class Journal:
         self._rest: dict[str, bytes] = {}
         self._second = -1
         self._prefix = ""
-        os.makedirs(os.path.dirname(path), exist_ok=True)
+        _make_folders(os.path.dirname(path))
         # relative to the folder, for the mounts of the container may cover the way to it
         self._folder = os.open(os.path.dirname(path), os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
         self._name = os.path.basename(path)
         self._open()
 
     def _open(self) -> None:
-        flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC
-        self._fd = os.open(self._name, flags, 0o640, dir_fd=self._folder)
-        self._size = os.fstat(self._fd).st_size
+        # a link or a pipe in its place is no log
+        flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC | os.O_NOFOLLOW
+        self._fd = os.open(self._name, flags | os.O_NONBLOCK, 0o600, dir_fd=self._folder)
+        info = os.fstat(self._fd)
+        if not stat.S_ISREG(info.st_mode):
+            os.close(self._fd)
+            raise OSError(errno.EINVAL, "the log is not a regular file", self._path)
+        self._size = info.st_size
 
     def write(self, stream: str, data: bytes) -> None:
         """Add output; what comes after the last newline waits for the rest of its line."""
@@ -99,3 +107,11 @@ class Journal:
             self._second = second
             self._prefix = time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(second))
         return f"{self._prefix}.{nanos:09d}Z"
+
+
+def _make_folders(path: str) -> None:
+    """For us alone, whatever the umask of the containers is."""
+    if not os.path.isdir(path):
+        _make_folders(os.path.dirname(path))
+        with suppress(FileExistsError):
+            os.mkdir(path, 0o700)

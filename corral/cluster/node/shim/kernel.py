@@ -4,32 +4,59 @@ from __future__ import annotations
 
 import ctypes
 import os
+import signal
+import struct
 from typing import Final
 
 NEWNS: Final = 0x00020000
+NEWCGROUP: Final = 0x02000000
 NEWUTS: Final = 0x04000000
+NEWIPC: Final = 0x08000000
 NEWUSER: Final = 0x10000000
+NEWPID: Final = 0x20000000
 NEWNET: Final = 0x40000000
-NAMESPACES: Final = {"mount": NEWNS, "uts": NEWUTS, "user": NEWUSER, "net": NEWNET}
+NAMESPACES: Final = {
+    "mount": NEWNS,
+    "uts": NEWUTS,
+    "ipc": NEWIPC,
+    "user": NEWUSER,
+    "pid": NEWPID,
+    "net": NEWNET,
+}
 
-MS_RDONLY: Final = 0x1
-MS_NOSUID: Final = 0x2
-MS_NODEV: Final = 0x4
-MS_NOEXEC: Final = 0x8
-MS_REMOUNT: Final = 0x20
-MS_NOATIME: Final = 0x400
-MS_NODIRATIME: Final = 0x800
-MS_BIND: Final = 0x1000
 MS_REC: Final = 0x4000
 MS_PRIVATE: Final = 0x40000
-MS_RELATIME: Final = 0x200000
+
+READ_ONLY: Final = 0x1
+NO_SUID: Final = 0x2
+NO_DEVICES: Final = 0x4
+NO_EXEC: Final = 0x8
+_IDMAP: Final = 0x100000
 
 _PR_SET_PDEATHSIG: Final = 1
+_PR_SET_DUMPABLE: Final = 4
+_PR_SET_SECCOMP: Final = 22
+_PR_CAPBSET_DROP: Final = 24
 _PR_SET_CHILD_SUBREAPER: Final = 36
+_PR_SET_NO_NEW_PRIVS: Final = 38
+
+# these numbers are the same on every architecture
+_OPEN_TREE, _MOVE_MOUNT, _FSOPEN, _FSCONFIG, _FSMOUNT, _MOUNT_SETATTR = 428, 429, 430, 431, 432, 442
+_AT_FDCWD: Final = -100
+_AT_EMPTY_PATH: Final = 0x1000
+_AT_RECURSIVE: Final = 0x8000
+_TREE_CLONE: Final = 1
+_NO_FOLLOW: Final = 0x100
+_MOVE_FROM_EMPTY: Final = 0x4
+_MOVE_TO_EMPTY: Final = 0x40
 
 _PIVOT_ROOT: Final = {"x86_64": 155, "aarch64": 41, "riscv64": 41, "ppc64le": 203, "s390x": 217}
 """libc has no function for it."""
 
+_STACK: Final = 1 << 16
+
+_WAIT_FOR_CLONES: Final = -0x80000000
+"""__WCLONE, as a number with a sign."""
 _libc = ctypes.CDLL(None, use_errno=True)
 
 
@@ -44,12 +71,74 @@ def become_subreaper() -> None:
     _check(_libc.prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0), "prctl")
 
 
+def hide_memory() -> None:
+    """Let nobody but the machine's root look into this process, until it runs another program."""
+    _check(_libc.prctl(_PR_SET_DUMPABLE, 0, 0, 0, 0), "prctl")
+
+
+def no_new_privileges() -> None:
+    _check(_libc.prctl(_PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0), "prctl")
+
+
+def drop_from_bounds(capability: int) -> None:
+    """Never have a capability again, whatever program is run."""
+    _check(_libc.prctl(_PR_CAPBSET_DROP, capability, 0, 0, 0), "prctl")
+
+
+class _Filter(ctypes.Structure):
+    _fields_ = (("length", ctypes.c_ushort), ("code", ctypes.c_char_p))
+
+
+def filter_calls(code: bytes) -> None:
+    """Put all further system calls through a filter."""
+    wanted = _Filter(len(code) // 8, ctypes.c_char_p(code))
+    _check(_libc.prctl(_PR_SET_SECCOMP, 2, ctypes.byref(wanted), 0, 0), "seccomp")
+
+
+def set_capabilities(numbers: int) -> None:
+    """Have at most these capabilities (a set of bits), of those there are, and hand none on."""
+    header = struct.pack("=Ii", 0x20080522, 0)
+    found = ctypes.create_string_buffer(24)
+    _check(_libc.capget(header, found), "capget")
+    _, low, _, _, high, _ = struct.unpack("=IIIIII", found.raw)
+    numbers &= low | high << 32
+    low, high = numbers & 0xFFFFFFFF, numbers >> 32
+    data = struct.pack("=IIIIII", low, low, 0, high, high, 0)
+    _check(_libc.capset(header, data), "capset")
+
+
 def die_with_parent(signal: int) -> None:
     _check(_libc.prctl(_PR_SET_PDEATHSIG, signal, 0, 0, 0), "prctl")
 
 
 def unshare(flags: int) -> None:
     _check(_libc.unshare(flags), "unshare")
+
+
+def ended_child(flags: int) -> int:
+    """A child in new namespaces that has ended at once; /proc shows them until `reap`.
+
+    No fork: that runs handlers of every library in the child, which may start threads there (those
+    of gRPC do), and a process with threads cannot have a user namespace made. And no process that
+    lives: it would hold what this one has open, beyond the end of this one.
+    """
+    stack = ctypes.create_string_buffer(_STACK)
+    top = (ctypes.addressof(stack) + _STACK) & ~15
+    # handlers of ours, which it has too, must not run there
+    mask = signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals())
+    try:
+        end = ctypes.cast(_libc._exit, ctypes.c_void_p)
+        # without SIGCHLD, so that nobody who waits for any child takes it away
+        pid = _libc.clone(end, ctypes.c_void_p(top), flags, None)
+        _check(pid, "clone")
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, mask)
+    return int(pid)
+
+
+def reap(pid: int) -> None:
+    """Forget such a child."""
+    os.waitpid(pid, _WAIT_FOR_CLONES)
 
 
 def setns(path: str, kind: int) -> None:
@@ -75,15 +164,63 @@ def namespace(kind: str) -> int:
     return os.open(namespace_path(kind), os.O_RDONLY | os.O_CLOEXEC)
 
 
-def mount(source: str, target: str, *, kind: str = "", flags: int = 0, data: str = "") -> None:
-    result = _libc.mount(
-        os.fsencode(source),
-        os.fsencode(target),
-        kind.encode() or None,
-        ctypes.c_ulong(flags),
-        data.encode() or None,
-    )
-    _check(result, f"mount {source} on {target}")
+def make_private() -> None:
+    """See that nothing that is mounted here from now on is seen elsewhere."""
+    flags = ctypes.c_ulong(MS_REC | MS_PRIVATE)
+    _check(_libc.mount(b"none", b"/", None, flags, None), "mount /")
+
+
+def open_tree(path: str, *, folder: int = _AT_FDCWD, recursive: bool = True) -> int:
+    """A copy of the mount at a path, attached nowhere; with ``path`` empty of that descriptor.
+
+    A link below ``folder`` is not followed.
+    """
+    flags = _TREE_CLONE | os.O_CLOEXEC | (_AT_RECURSIVE if recursive else 0)
+    flags |= 0 if folder == _AT_FDCWD else _NO_FOLLOW
+    flags |= 0 if path else _AT_EMPTY_PATH
+    fd = _libc.syscall(_OPEN_TREE, folder, os.fsencode(path), ctypes.c_uint(flags))
+    _check(fd, f"open_tree {path}")
+    return int(fd)
+
+
+def new_tree(kind: str, options: dict[str, str] | None = None, *, attributes: int = 0) -> int:
+    """A new file system, attached nowhere."""
+    fs = _libc.syscall(_FSOPEN, kind.encode(), 1)
+    _check(fs, f"fsopen {kind}")
+    try:
+        for name, value in (options or {}).items():
+            set_string = _libc.syscall(_FSCONFIG, fs, 1, name.encode(), value.encode(), 0)
+            _check(set_string, f"{kind}: {name}={value}")
+        _check(_libc.syscall(_FSCONFIG, fs, 6, None, None, 0), f"making a {kind}")
+        fd = _libc.syscall(_FSMOUNT, fs, 1, attributes)
+        _check(fd, f"fsmount {kind}")
+        return int(fd)
+    finally:
+        os.close(fs)
+
+
+def set_attributes(tree: int, attributes: int, *, users: int = -1, recursive: bool = True) -> None:
+    """Change the mounts of a tree; ``users`` is the user namespace whose ids its files get."""
+    if users >= 0:
+        attributes |= _IDMAP
+    values = struct.pack("=QQQQ", attributes, 0, 0, max(users, 0))
+    flags = _AT_EMPTY_PATH | (_AT_RECURSIVE if recursive else 0)
+    result = _libc.syscall(_MOUNT_SETATTR, tree, b"", ctypes.c_uint(flags), values, len(values))
+    _check(result, "mount_setattr")
+
+
+def attach(tree: int, target: str, *, place: int = _AT_FDCWD) -> None:
+    """Have a tree appear at a path, and close the descriptor.
+
+    With ``place``, a descriptor, it appears there, and ``target`` is only for words.
+    """
+    try:
+        name = os.fsencode(target) if place == _AT_FDCWD else b""
+        flags = _MOVE_FROM_EMPTY | (0 if place == _AT_FDCWD else _MOVE_TO_EMPTY)
+        moved = _libc.syscall(_MOVE_MOUNT, tree, b"", place, name, flags)
+        _check(moved, f"mount on {target}")
+    finally:
+        os.close(tree)
 
 
 def pivot_root(new: str, old: str) -> None:

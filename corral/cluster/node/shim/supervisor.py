@@ -2,8 +2,7 @@
 
 The folder holds ``spec.json`` (what to run; written by the agent), ``claim`` (created by whoever
 may decide about the container first, and locked by its supervisor for as long as that lives),
-``control`` (its socket) and ``state.json``. A spec without ``argv`` is a sandbox: namespaces that
-others join, held until it is told to go.
+``control`` (its socket) and ``state.json``.
 
 Whoever asked for the container hears on a pipe, a line of JSON each: that it has started, and how
 it ended; when the pipe closes before that, the supervisor is dead.
@@ -17,10 +16,11 @@ import os
 import signal
 import socket
 import time
-from contextlib import suppress
+from contextlib import nullcontext, suppress
 from typing import Any, Protocol
 
-from corral.cluster.node.shim import confinement, kernel
+from corral.cluster.node.shim import confinement, kernel, privileges
+from corral.cluster.node.shim.cells import Cell
 from corral.cluster.node.shim.confinement import Surroundings
 from corral.cluster.node.shim.journal import Journal
 from corral.cluster.node.shim.loop import ERROR, READ, WRITE, Loop
@@ -38,6 +38,8 @@ from corral.cluster.node.shim.wire import (
     take_frames,
 )  # fmt: skip
 
+_MOST_LEFT = 1 << 20
+"""Bytes that a process can leave in a pipe: ordinary users cannot make them larger."""
 _FAREWELL = 2.0
 """Seconds that clients have to read what is meant for them after the end, and to leave."""
 
@@ -111,6 +113,7 @@ class Supervisor:
         self._around = around
         with open(os.open("spec.json", os.O_RDONLY, dir_fd=self._home), "rb") as file:
             self.spec: dict[str, Any] = json.load(file)
+        self._cell: Cell | None = None
         self._state: dict[str, Any] = {"shim": os.getpid(), "pid": 0}
         if around.shared:
             self._state["shared"] = True
@@ -148,15 +151,16 @@ class Supervisor:
         if path := self.spec.get("log"):
             rotation = {k: v for k, v in self.spec.get("rotation", {}).items() if v}
             self._journal = Journal(path, **rotation)
-        argv = self.spec.get("argv")
-        confinement.know_own_groups(self.spec)
-        with self._around.made(self.spec, self.folder):
-            self._namespace = os.stat(kernel.namespace_path("mount")).st_ino
-            self._state["startedAt"] = time.time_ns()
-            if argv:
-                tty = self.spec.get("tty", False)
-                self._main = self._spawn(argv, stdin=self.spec.get("stdin", False), tty=tty)
-                self._state["pid"] = self._main.pid
+        argv = self.spec["argv"]
+        privileges.prepare(self.spec.get("privileges") or {})
+        self._cell = self._around.made(self.spec, self.folder)
+        if self._cell is not None:
+            self._company.born(self._cell.pid, self)
+            self._namespace = self._cell.mounts
+        self._state["startedAt"] = time.time_ns()
+        tty = self.spec.get("tty", False)
+        self._main = self._spawn(argv, stdin=self.spec.get("stdin", False), tty=tty)
+        self._state["pid"] = self._main.pid
         self._write_state(phase="running")
 
     def _say(self, what: dict[str, Any]) -> None:
@@ -164,10 +168,16 @@ class Supervisor:
             os.write(self._ready, json.dumps(what).encode() + b"\n")
 
     def _fail(self, why: str) -> None:
+        if self._cell is not None:
+            os.kill(self._cell.pid, signal.SIGKILL)
+        if self._main is not None:  # all that failed is to write down that it runs
+            with suppress(ProcessLookupError):
+                os.kill(self._main.pid, signal.SIGKILL)
         self._state |= {"error": why, "exitCode": 128, "signal": 0, "oomKilled": False}
         self._state.setdefault("startedAt", time.time_ns())
         self._state["finishedAt"] = time.time_ns()
         self._begin_end()
+        self._let_go_of_output()
         self._conclude()
 
     def end(self) -> None:
@@ -188,12 +198,15 @@ class Supervisor:
         elif not self.closed and (self._all_left() or time.monotonic() > self._deadline):
             self._close()
 
-    def _finish(self) -> None:
+    def _let_go_of_output(self) -> None:
         for task in list(self._tasks.values()):
             self._drain(task)
         if self._journal:
             self._journal.close()
             self._journal = None
+
+    def _finish(self) -> None:
+        self._let_go_of_output()
         main = self._main
         code = main.code if main and main.code is not None else 0
         self._state |= {
@@ -206,7 +219,8 @@ class Supervisor:
 
     def _conclude(self) -> None:
         """Who hears of the end finds nobody to talk to; and who finds nobody finds the end."""
-        self._write_state(phase="exited")
+        with suppress(OSError):  # no room: the end is told on the pipe too, and others go on
+            self._write_state(phase="exited")
         if self._listener is not None:
             self._loop.forget(self._listener.fileno())
             self._listener.close()
@@ -237,6 +251,8 @@ class Supervisor:
             peer.connection.close()
         self._peers.clear()
         self.closed = True
+        if self._cell is not None:
+            self._cell.close()
         if self._around.shared:  # else they go with the process, which nobody must miss
             for fd in (self._ready, self._home, self._lock):
                 os.close(fd)
@@ -281,9 +297,10 @@ class Supervisor:
         if task is self._main or task.code is None or not self._drain(task):
             return
         self._tasks.pop(task.pid, None)
+        how = {"error": task.problem} if task.problem else {"exitCode": task.code}
         for peer in list(self._peers.values()):
             if peer.task is task:
-                self._say_exit(peer, {"exitCode": task.code})
+                self._say_exit(peer, how)
 
     # -- processes ---------------------------------------------------------------------------
 
@@ -292,15 +309,19 @@ class Supervisor:
     ) -> Task:
         spec = self.spec | (request or {})
         env = self.spec.get("env", {}) | ({"TERM": "xterm"} if tty else {})
+        cell = self._cell
         with confinement.opened_groups(spec) as groups:
-            if tty or confinement.changes_user(spec):
-                task = spawn(
-                    argv,
-                    env,
-                    settle=lambda: confinement.settle(spec, groups),
-                    stdin=stdin,
-                    tty=tty,
-                )
+            if cell is not None or tty or confinement.changes_user(spec):
+                with nullcontext() if cell is None else cell.births():
+                    task = spawn(
+                        argv,
+                        env,
+                        settle=lambda: confinement.settle(spec, groups, cell),
+                        stdin=stdin,
+                        tty=tty,
+                        terminals=-1 if cell is None else cell.terminals,
+                        wait=request is None,
+                    )
             else:
                 joined = confinement.joined(spec, groups)
                 task = launch(argv, env, cwd=spec.get("cwd") or "/", joined=joined, stdin=stdin)
@@ -327,6 +348,8 @@ class Supervisor:
         if not data:
             self._close_output(task, fd)
             return False
+        if fd in task.left:
+            task.left[fd] -= len(data)
         number = task.outputs[fd]
         if task is self._main and self._journal:
             self._journal.write("stdout" if number == STDOUT else "stderr", data)
@@ -340,9 +363,13 @@ class Supervisor:
         return not full
 
     def _drain(self, task: Task) -> bool:
-        """Read what a dead process left behind. False when its reader must catch up first."""
+        """Read what a dead process left behind. False when its reader must catch up first.
+
+        That is no more than a pipe holds: others who have its end of it may write for ever.
+        """
         for fd in list(task.outputs):
-            while self._pump(task, fd):
+            task.left.setdefault(fd, _MOST_LEFT)
+            while task.left[fd] > 0 and self._pump(task, fd):
                 pass
         slow = any(p.task is task and len(p.outbox) > LIMIT for p in self._peers.values())
         if slow and not self._stop:
@@ -472,18 +499,15 @@ class Supervisor:
                 self._say_exit(peer, {"error": "the container is not running"})
 
     def signal(self, number: int) -> None:
-        """Send a signal to the main process; a sandbox ends with any."""
-        if self._main is None:
-            self._begin_end()
-        elif self._main.code is None:
+        """Send a signal to the main process."""
+        if self._main is not None and self._main.code is None:
             os.kill(self._main.pid, number)
 
     def _exec(self, peer: Peer, request: dict[str, Any]) -> None:
         stdin, tty = request.get("stdin", False), request.get("tty", False)
         extra = {key: request[key] for key in ("cwd",) if request.get(key)}
-        try:
-            with self._around.entered(self.spec, self.main_pid):
-                peer.task = self._spawn(request["argv"], stdin=stdin, tty=tty, request=extra)
+        try:  # not waited for, as all other containers would wait too
+            peer.task = self._spawn(request["argv"], stdin=stdin, tty=tty, request=extra)
         except (StartError, OSError) as err:
             self._say_exit(peer, {"error": str(err)})
             return

@@ -5,15 +5,24 @@ from __future__ import annotations
 import errno
 import fcntl
 import os
+import select
 import signal
 import struct
 import subprocess
 import termios
 from collections.abc import Callable
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, suppress
 
 from corral.cluster.node.shim import kernel
 from corral.cluster.node.shim.wire import STDERR, STDOUT
+
+PATIENCE = 15.0
+"""Seconds for each part of a start: the shim waits, and with it all of its other containers."""
+_MOST_FOLDERS = 1000
+_MOST_WORDS = 1 << 14
+"""Bytes that a child says of itself: a pipe that nobody reads yet holds them."""
+_TIOCSPTLCK = 0x40045431
+_TIOCGPTPEER = 0x5441
 
 
 class StartError(Exception):
@@ -34,8 +43,14 @@ class Task:
         """Input that the process has not taken yet."""
         self.closing = False
         """Close the input once ``pending`` is empty."""
+        self.left: dict[int, int] = {}
+        """Descriptor → bytes that may still be read from it, now that the process has ended."""
         self.code: int | None = None
         self.signal = 0
+        self.problem = ""
+        """Why it never became its program, in words."""
+        self.told = -1
+        """Where it says that, as long as nobody knows whether it has."""
 
     def resize(self, columns: int, rows: int) -> None:
         if self.tty and self.outputs:
@@ -44,6 +59,11 @@ class Task:
 
     def ended(self, status: int) -> None:
         """Take the status that waitpid gave."""
+        if self.told >= 0:
+            with suppress(BlockingIOError):
+                self.problem = os.read(self.told, _MOST_WORDS).decode(errors="replace")
+            os.close(self.told)
+            self.told = -1
         self.signal = os.WTERMSIG(status) if os.WIFSIGNALED(status) else 0
         self.code = 128 + self.signal if self.signal else os.WEXITSTATUS(status)
 
@@ -55,12 +75,16 @@ def spawn(
     settle: Callable[[], None],
     stdin: bool = False,
     tty: bool = False,
+    terminals: int = -1,
+    wait: bool = True,
 ) -> Task:
     """Start a process in a session of its own, which dies with us. Raises StartError.
 
-    ``settle`` runs in the child, last thing before it becomes the program.
+    ``terminals`` is the folder of terminals that it sees, if not ours. ``settle`` runs in the
+    child, last thing before it becomes the program. ``wait`` until it has; without, its ``problem``
+    is known at its end: where others of the container run, they can stop it before it has begun.
     """
-    theirs, task = _terminal() if tty else _pipes(stdin=stdin)
+    theirs, task = _terminal(terminals) if tty else _pipes(stdin=stdin)
     told, tell = os.pipe()
     shim = os.getpid()
     pid = os.fork()
@@ -68,10 +92,11 @@ def spawn(
         _become(argv, env, theirs, settle=settle, tty=tty, tell=tell, shim=shim)
     for fd in {*theirs, tell}:
         os.close(fd)
-    with os.fdopen(told, "rb") as file:
-        problem = file.read()
     task.pid = pid
-    if problem:
+    if not wait:
+        task.told = told
+        os.set_blocking(told, False)
+    elif problem := _heard(told, pid):
         os.waitpid(pid, 0)
         for fd in {task.stdin, *task.outputs} - {-1}:
             os.close(fd)
@@ -79,6 +104,17 @@ def spawn(
     for fd in {task.stdin, *task.outputs} - {-1}:
         os.set_blocking(fd, False)
     return task
+
+
+def _heard(told: int, pid: int) -> bytes:
+    """What a child says of why it cannot become its program; nothing when it has."""
+    with os.fdopen(told, "rb") as file:
+        poll = select.poll()
+        poll.register(file, select.POLLIN)
+        if poll.poll(PATIENCE * 1000):
+            return file.read()
+    os.kill(pid, signal.SIGKILL)
+    return b"the program was not begun in time"
 
 
 def launch(
@@ -132,9 +168,19 @@ def _pipes(*, stdin: bool) -> tuple[list[int], Task]:
     return [in_r, out_w, err_w], Task(0, in_w, {out_r: STDOUT, err_r: STDERR}, tty=False)
 
 
-def _terminal() -> tuple[list[int], Task]:
-    master, slave = os.openpty()
+def _terminal(folder: int) -> tuple[list[int], Task]:
+    master, slave = os.openpty() if folder < 0 else _terminal_in(folder)
     return [slave, slave, slave], Task(0, master, {master: STDOUT}, tty=True)
+
+
+def _terminal_in(folder: int) -> tuple[int, int]:
+    """A new terminal of a container, whose name means something there."""
+    flags = os.O_RDWR | os.O_NOCTTY | os.O_CLOEXEC
+    master = os.open("ptmx", flags, dir_fd=folder)
+    fcntl.ioctl(master, _TIOCSPTLCK, struct.pack("i", 0))
+    slave = fcntl.ioctl(master, _TIOCGPTPEER, flags)
+    os.fchmod(slave, 0o666)  # whoever the container runs as; it sees no terminals but its own
+    return master, slave
 
 
 def _become(
@@ -161,20 +207,22 @@ def _become(
         settle()
         # last, for a change of user takes it back; and nobody tells of a parent already dead
         kernel.die_with_parent(signal.SIGKILL)
-        if os.getppid() != shim:
+        if os.getppid() not in (shim, 0):  # 0: it is not in this process namespace
             os._exit(1)
+        if env.get("PATH", "").count(os.pathsep) >= _MOST_FOLDERS:
+            raise OSError(errno.E2BIG, f"PATH has more than {_MOST_FOLDERS} folders")
         os.execvpe(argv[0], argv, env)
     except OSError as err:
-        os.write(tell, _why(argv[0], err, env).encode())
+        os.write(tell, _why(argv[0], err, env).encode()[:_MOST_WORDS])
     except BaseException as err:
-        os.write(tell, repr(err).encode())
+        os.write(tell, repr(err).encode()[:_MOST_WORDS])
     finally:
         os._exit(127)
 
 
 def _why(program: str, err: OSError, env: dict[str, str]) -> str:
     """In the words people know from container runtimes."""
-    if "/" not in program:
+    if "/" not in program and err.errno != errno.E2BIG:
         # a folder of PATH that may not be looked into has no program for us
         folders = env.get("PATH", os.defpath).split(os.pathsep)
         if not any(os.path.exists(os.path.join(folder, program)) for folder in folders):

@@ -16,8 +16,9 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Final
 
-from corral.cluster.node.containers import ContainerSpec, Mount
-from corral.cluster.node.sources import ConfigError
+from corral.cluster.node.container.processes import ContainerSpec, Mount
+from corral.cluster.node.volumes.sources import ConfigError
+from corral.cluster.node.wasm.cache import overlaps
 from corral.cluster.node.wasm.objects import OVERHEAD_BYTES, RUNTIME_CLASS
 from corral.cluster.node.wasm.plan import Folder, Plan, to_environment
 from corral.kube.quantity import Quantity
@@ -46,6 +47,8 @@ _BOOT: Final = (
     "import sys; sys.path.insert(0, sys.argv.pop(1)); sys.path.append(sys.argv.pop(1)); "
     "from corral.cluster.node.wasm.runner import main; main()"
 )
+_PLACE: Final = "/mnt/corral-wasm"
+"""Where the runner finds what is mounted for it; modules do not see it."""
 _PROBES: Final = ("livenessProbe", "readinessProbe", "startupProbe")
 
 
@@ -57,12 +60,14 @@ class Launch:
     env: Mapping[str, str]
     """The runner's own; the module's are in the plan."""
     plan: Plan
+    mounts: Sequence[Mount] = ()
+    """Through which the runner reaches what the plan names; without, it does so by itself."""
     overhead_bytes: int = OVERHEAD_BYTES
     """What the container's control group must allow beyond the limit of memory."""
 
     def apply(self, spec: ContainerSpec) -> ContainerSpec:
         """The spec with the runner in place of the command; volumes are in the plan."""
-        return replace(spec, argv=self.argv, env=self.env, cwd="/", mounts=())
+        return replace(spec, argv=self.argv, env=self.env, cwd="/", mounts=self.mounts)
 
 
 def is_wasm(pod: Obj) -> bool:
@@ -95,6 +100,7 @@ def wasm_command(
     cache: str = "",
     allowed: Sequence[str] = (),
     module: str = "",
+    mounted: bool = False,
     python: str = sys.executable,
     machine: Mapping[str, str] = os.environ,
     is_folder: Callable[[str], bool] = os.path.isdir,
@@ -112,6 +118,8 @@ def wasm_command(
         cache: folder for compiled modules, of the agent's own.
         allowed: folders and files of the machine that modules may come from (the image map).
         module: file of the machine with the module of the container's image; else ``argv`` has it.
+        mounted: whether containers have mounts. The runner may run as somebody who cannot pass
+            through the agent's folders: then volumes, module and message are mounted for it.
         python: what runs the runner.
         machine: variables of the machine, of which the runner needs a few.
         is_folder: whether a path of the machine is a folder.
@@ -126,13 +134,23 @@ def wasm_command(
         )
     for problem in _problems(container):
         raise ConfigError(f'container "{container["name"]}" is a WebAssembly module: {problem}')
+    folders = _folders(mounts, is_folder)
+    if cache and overlaps(Path(cache), [m.source for m in mounts if not m.read_only]):
+        cache = ""  # the module could write there what others would run
+    placed: list[Mount] = []
+    if mounted:
+        mounts, module, message = _placed(mounts, module, message, placed)
+        folders = [
+            replace(folder, source=mount.source, within=mount.within)
+            for folder, mount in zip(folders, mounts, strict=True)
+        ]
     file, within = (module, module) if module else _module(argv, container, mounts, allowed)
     plan = Plan(
         module=file,
         within=within,
         argv=list(argv),
         env=dict(env),
-        folders=_folders(mounts, is_folder),
+        folders=folders,
         fuel=_fuel(pod),
         memory=_memory(container),
         seconds=_seconds(pod),
@@ -147,7 +165,28 @@ def wasm_command(
         argv=[python, "-I", "-B", "-c", _BOOT, _ROOT, _packages(), argv[0]],
         env={"LC_ALL": "C.UTF-8", **kept, **to_environment(plan)},
         plan=plan,
+        mounts=tuple(placed),
     )
+
+
+def _placed(
+    mounts: Sequence[Mount], module: str, message: str, placed: list[Mount]
+) -> tuple[list[Mount], str, str]:
+    """Mounts, module and message as the runner finds them; ``placed`` gets how they come there."""
+
+    def place(mount: Mount, name: str) -> str:
+        placed.append(replace(mount, target=f"{_PLACE}/{name}"))
+        return placed[-1].target
+
+    seen = [
+        replace(mount, source=place(mount, str(number)), within="")
+        for number, mount in enumerate(mounts)
+    ]
+    if module:
+        module = place(Mount(source=module, target="", read_only=True), "module.wasm")
+    if message:
+        message = place(Mount(source=message, target=""), "message")
+    return seen, module, message
 
 
 def _packages() -> str:
@@ -227,7 +266,14 @@ def _folders(mounts: Sequence[Mount], is_folder: Callable[[str], bool]) -> list[
                 f'"{mount.target}" is a single file: a WebAssembly module can only have folders '
                 "as volumes, mount the whole one"
             )
-        found.append(Folder(source=mount.source, target=mount.target, read_only=mount.read_only))
+        found.append(
+            Folder(
+                source=mount.source,
+                target=mount.target,
+                read_only=mount.read_only,
+                within=mount.within,
+            )
+        )
     return found
 
 
@@ -262,7 +308,7 @@ def _inputs(pod: Obj) -> list[int] | None:
         return None
     try:
         found = json.loads(text)
-    except ValueError:
+    except (ValueError, RecursionError):
         found = None
     good = isinstance(found, list) and all(type(number) is int for number in found)
     if not good or any(not -(2**63) <= number < 2**64 for number in found):

@@ -25,6 +25,8 @@ class Folder:
     source: str
     target: str
     read_only: bool = False
+    within: str = ""
+    """The folder that the way to the source must not leave: what is in it is somebody else's."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -17,7 +17,6 @@ from pathlib import Path
 from typing import Final, NoReturn
 
 from wasmtime import (
-    Config,
     Engine,
     ExitTrap,
     Func,
@@ -32,19 +31,30 @@ from wasmtime import (
 )
 
 from corral.cluster.node.wasm import outcomes
-from corral.cluster.node.wasm.cache import CompileCache
+from corral.cluster.node.wasm.confinement import confine_host
+from corral.cluster.node.wasm.loading import (
+    Cached,
+    CannotRun,
+    compile_module,
+    open_folders,
+    read_module,
+    settings,
+)
 from corral.cluster.node.wasm.plan import Plan, from_environment
+from corral.inpod.confine import ConfineError
 
 __all__ = ["Ended", "main", "run"]
 
 GRACE: Final = 1.0
 """Seconds that a module has to come back from a call to the machine when its time is over."""
+COMPILING: Final = 300.0
+"""Seconds that compiling may take where the module has no limit of its own."""
+MAX_TABLES: Final = 8
+MAX_ELEMENTS: Final = 1_000_000
+"""Of each table: what a module has there is not in its memory, but in the host's."""
 MAX_MESSAGE: Final = 4096
 MAX_FRAMES: Final = 8
 _NUMBER: Final = re.compile(r"^\d+: ")
-_MAGIC: Final = b"\0asm"
-_CORE: Final = b"\x01\0\0\0"
-_COMPONENT: Final = b"\x0d\0\x01\0"
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,14 +65,6 @@ class Ended:
     why: str = ""
 
 
-class _CannotRun(Exception):
-    """There is nothing to run."""
-
-    def __init__(self, code: int, why: str) -> None:
-        super().__init__(why)
-        self.ended = Ended(code, why)
-
-
 def main() -> NoReturn:
     """Run the module of the plan in the environment, and end as it ends."""
     plan = from_environment(os.environ)
@@ -71,17 +73,39 @@ def main() -> NoReturn:
 
 
 def run(plan: Plan) -> Ended:
-    """Run a module to its end."""
+    """Run a module to its end; this process is confined from then on."""
     try:
-        content = _read(plan)
-        engine = Engine(_settings(plan))
+        content = read_module(plan)
+        cached = Cached(plan, content)
+        plan = open_folders(plan)
+        _confine(plan)
+        engine = Engine(settings(plan))
         alarm = _Alarm(plan, engine)
         try:
-            return _execute(plan, engine, content)
+            return _execute(plan, engine, _compiled(plan, engine, content, cached))
         finally:
             alarm.cancel()
-    except _CannotRun as error:
-        return error.ended
+    except CannotRun as error:
+        return Ended(error.code, str(error))
+
+
+def _compiled(plan: Plan, engine: Engine, content: bytes, cached: Cached) -> Module:
+    why = f"compiling takes more than {COMPILING:g} seconds"
+    timer = threading.Timer(COMPILING, _leave, [plan, Ended(outcomes.TIME, why)])
+    timer.daemon = True
+    timer.start()
+    try:
+        return compile_module(plan, engine, content, cached)
+    finally:
+        timer.cancel()
+
+
+def _confine(plan: Plan) -> None:
+    """Give up all that is not needed; a machine that cannot hold to it is named in the log."""
+    try:
+        confine_host(plan)
+    except ConfineError as err:
+        os.write(2, f"the host of this module is not confined: {err}\n".encode())
 
 
 def _leave(plan: Plan, ended: Ended) -> NoReturn:
@@ -123,77 +147,18 @@ class _Alarm:
             self._timer.cancel()
 
 
-# --- the module ----------------------------------------------------------------------------------
-
-
-def _read(plan: Plan) -> bytes:
-    path = Path(plan.module)
-    try:
-        found = path.resolve(strict=True)
-        if plan.within and not found.is_relative_to(Path(plan.within).resolve()):
-            raise _CannotRun(outcomes.MISSING, f"{plan.argv[0]}: the link leads out of its volume")
-        content = found.read_bytes()
-    except FileNotFoundError:
-        raise _CannotRun(outcomes.MISSING, f"{plan.argv[0]}: no such module") from None
-    except OSError as err:
-        raise _CannotRun(outcomes.BROKEN, f"{plan.argv[0]}: {err.strerror}") from err
-    if content[:4] != _MAGIC:
-        raise _CannotRun(outcomes.BROKEN, f"{plan.argv[0]}: not a WebAssembly module")
-    if content[4:8] == _COMPONENT:
-        what = "a component, and only modules (WASI preview 1) can be run"
-        raise _CannotRun(outcomes.BROKEN, f"{plan.argv[0]}: {what}")
-    if content[4:8] != _CORE:
-        raise _CannotRun(
-            outcomes.BROKEN, f"{plan.argv[0]}: a WebAssembly version that is not known"
-        )
-    return content
-
-
-def _settings(plan: Plan) -> Config:
-    settings = Config()
-    settings.consume_fuel = plan.fuel is not None
-    settings.epoch_interruption = plan.seconds is not None
-    # One memory of at most 4 GiB, which the limit is about.
-    settings.wasm_threads = False
-    settings.wasm_memory64 = False
-    settings.wasm_multi_memory = False
-    return settings
-
-
-def _compile(plan: Plan, engine: Engine, content: bytes) -> Module:
-    if not plan.cache:
-        return _compiled(plan, engine, content)
-    writable = [folder.source for folder in plan.folders if not folder.read_only]
-    cache = CompileCache(Path(plan.cache), reachable=writable)
-    fuel, epoch = plan.fuel is not None, plan.seconds is not None
-    key = cache.key(content, f"fuel={fuel} epoch={epoch}")
-    known = cache.load(key)
-    if known is not None:
-        try:
-            return Module.deserialize(engine, known)
-        except WasmtimeError:
-            # of another build of wasmtime: compiled anew, and replaced
-            known = None
-    module = _compiled(plan, engine, content)
-    cache.store(key, bytes(module.serialize()))
-    return module
-
-
-def _compiled(plan: Plan, engine: Engine, content: bytes) -> Module:
-    try:
-        return Module(engine, content)
-    except WasmtimeError as err:
-        raise _CannotRun(outcomes.BROKEN, f"{plan.argv[0]}: {err}") from err
-
-
 # --- running it ----------------------------------------------------------------------------------
 
 
-def _execute(plan: Plan, engine: Engine, content: bytes) -> Ended:
-    module = _compile(plan, engine, content)
+def _execute(plan: Plan, engine: Engine, module: Module) -> Ended:
     store = Store(engine)
-    if plan.memory is not None:
-        store.set_limits(memory_size=plan.memory)
+    store.set_limits(
+        memory_size=-1 if plan.memory is None else plan.memory,
+        table_elements=MAX_ELEMENTS,
+        tables=MAX_TABLES,
+        instances=1,
+        memories=1,
+    )
     if plan.fuel is not None:
         store.set_fuel(plan.fuel)
     if plan.seconds is not None:
@@ -292,9 +257,7 @@ def _surroundings(plan: Plan) -> WasiConfig:
         try:
             wasi.preopen_dir(folder.source, folder.target, not folder.read_only)
         except WasmtimeError as err:
-            raise _CannotRun(
-                outcomes.BROKEN, f"{folder.target}: the volume cannot be used"
-            ) from err
+            raise CannotRun(outcomes.BROKEN, f"{folder.target}: the volume cannot be used") from err
     return wasi
 
 

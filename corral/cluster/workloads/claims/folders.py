@@ -2,21 +2,24 @@
 
 from __future__ import annotations
 
-import os
-import shutil
 from pathlib import Path
+
+from corral.files.private import private_folder
+from corral.files.removal import remove_tree
 
 __all__ = ["make_folder", "remove_folder"]
 
 
 def make_folder(path: Path) -> None:
-    """Make a folder that everybody may write to, as pods run under all kinds of users.
+    """Make a folder that every pod may write to that has it mounted, whoever it runs as.
+
+    Nobody else gets there: the folder above, which holds all claims, is closed to others.
 
     Raises:
         OSError: it is not there afterwards.
     """
-    path.mkdir(parents=True, exist_ok=True)
-    path.chmod(0o777)
+    private_folder(path.parent)
+    private_folder(path, mode=0o777)
 
 
 def remove_folder(path: Path) -> None:
@@ -27,17 +30,4 @@ def remove_folder(path: Path) -> None:
     Raises:
         OSError: something could not be removed.
     """
-    if not os.path.lexists(path):
-        return
-    if path.is_symlink():
-        raise OSError(f"{path} is a link")
-    _open(str(path))
-    for parent, folders, _ in os.walk(path):
-        for name in folders:
-            _open(os.path.join(parent, name))
-    shutil.rmtree(path)
-
-
-def _open(folder: str) -> None:
-    if not os.path.islink(folder) and not os.access(folder, os.R_OK | os.W_OK | os.X_OK):
-        os.chmod(folder, 0o700)
+    remove_tree(path)

@@ -16,6 +16,11 @@ _MANY: Final = 100
 """More missed runs than this are worth a warning."""
 _PADDING_S: Final = 0.1
 """Added to every wait, so that a clock that is slightly off does not wake up too early."""
+_WRONG_CLOCK: Final = timedelta(hours=1)
+"""A last run further in the future was started by a clock that has been set back since: it says
+nothing, or there would be no run until its time comes."""
+_LATE: Final = timedelta(seconds=100)
+"""How late a run may be then."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,6 +64,8 @@ def due_run(cron_job: Obj, now: datetime, schedule: Schedule, *, deadline: bool 
 
 def _since(cron_job: Obj, now: datetime, *, deadline: bool) -> datetime:
     last = moment((cron_job.get("status") or {}).get("lastScheduleTime"))
+    if last is not None and last - now > _WRONG_CLOCK:
+        return now - _LATE
     since = last or moment_or_zero(cron_job["metadata"].get("creationTimestamp"))
     seconds = cron_job["spec"].get("startingDeadlineSeconds")
     if deadline and seconds is not None:

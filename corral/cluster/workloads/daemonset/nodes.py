@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Final
 
+from corral.cluster.scheduler.placement.affinity import NodeAffinity
+from corral.cluster.scheduler.placement.taints import tolerated
 from corral.cluster.workloads.pods import controller_reference, pod_body
-from corral.cluster.workloads.scheduling.affinity import NodeAffinity
-from corral.cluster.workloads.scheduling.taints import tolerated
 from corral.kube.types import Obj
 
 __all__ = ["daemon_pod", "node_check", "target_node", "tolerations"]

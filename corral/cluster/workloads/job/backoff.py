@@ -78,12 +78,17 @@ def _latest(containers: Iterable[Obj], before: datetime | None) -> datetime | No
 
 
 def remaining(record: Backoff, now: datetime) -> float:
-    """Seconds until pods may be created again; 0 when they may be now."""
+    """Seconds until pods may be created again; 0 when they may be now.
+
+    A failure further in the future than the wait itself was recorded by a clock that was wrong and
+    has been set back since: nobody waits for its time to come.
+    """
     if record.failures == 0 or record.last_failure is None:
         return 0.0
     # 2**6 times the first wait is past the cap already; higher powers only cost.
     wait = min(names.POD_BACKOFF_S * 2.0 ** min(record.failures - 1, 6), names.MAX_POD_BACKOFF_S)
-    return max(0.0, wait - seconds_between(record.last_failure, now))
+    elapsed = seconds_between(record.last_failure, now)
+    return max(0.0, wait - elapsed) if elapsed > -wait else 0.0
 
 
 def remaining_for(last_failed: Obj | None, now: datetime) -> float:

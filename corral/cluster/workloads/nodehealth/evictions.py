@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from corral.cluster.workloads.scheduling.taints import tolerates
+from corral.cluster.scheduler.placement.taints import tolerates
 from corral.kube.types import Obj
 from corral.runtime import key_of, uid_of
 

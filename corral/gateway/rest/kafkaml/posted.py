@@ -7,23 +7,25 @@ and the registry. Models are safetensors as they are downloaded; what runs code 
 
 from __future__ import annotations
 
+import asyncio
 import json
 import mmap
-import tempfile
+import re
 from pathlib import Path
 from typing import Any, Final
 
 from starlette.responses import Response
 
+from corral.client.errors import Changed, Forbidden
+from corral.client.kinds import kind_of
+from corral.client.phases import section, sections, status_of, text
+from corral.client.translate import Asked, telling
+from corral.files.temporary import temporary
 from corral.gateway.problems import Refused
 from corral.gateway.rest.asks import Ask
 from corral.gateway.rest.forms import FormError, boundary_of, fields_of, parts_of
 from corral.gateway.rest.kafkaml import bodies, results
 from corral.gateway.rest.kafkaml.views import worded
-from corral.jobs.errors import Changed
-from corral.jobs.kinds import kind_of
-from corral.jobs.phases import section, sections, status_of, text
-from corral.jobs.translate import Asked, telling
 from corral.kube.types import Obj
 
 __all__ = ["FORMS", "post_metrics", "post_result"]
@@ -37,6 +39,8 @@ FORMS: Final = (JSON, URLENCODED, MULTIPART)
 _ATTEMPTS: Final = 5
 _HEADER: Final = 10_000_000
 """Bytes of what comes before the arrays of a model."""
+_PIECE: Final = 1 << 20
+"""Bytes that are moved at a time within a file."""
 
 
 @worded
@@ -52,14 +56,16 @@ async def post_metrics(ask: Ask) -> Response:
 @worded
 async def post_result(ask: Ask) -> Response:
     """Put a trained model into a result, with its metrics: it is finished."""
-    _, result = await _resting(ask)
-    with tempfile.TemporaryDirectory(prefix="corral-posted-") as folder:
-        body = Path(folder, "body")
-        sent = await ask.save(body, MULTIPART, most=ask.limits.model_bytes)
-        said, model = _taken(body, sent, Path(folder, "model"))
+    deployment, result = await _resting(ask)
+    await _may_write(ask, deployment)
+    size = _promised(ask)
+    with ask.uploads.room(ask.caller.flow, size), temporary("posted") as folder:
+        model = Path(folder, "model")
+        sent = await ask.save(model, MULTIPART, most=size)
+        said = await asyncio.to_thread(_taken, model, sent, most=ask.limits.body_bytes)
         metrics = bodies.metrics_status(said)
         layers = await _layers(ask, result)
-        _checked(model, layers)
+        await asyncio.to_thread(_checked, model, layers)
         reference = await _push(ask, result, model)
     await _write(ask, {**metrics, "status": "finished", "modelRef": reference, "message": None})
     return Response(status_code=200)
@@ -100,8 +106,18 @@ def _data(said: str | None) -> dict[str, Any]:
     return found
 
 
-def _taken(body: Path, content_type: str, target: Path) -> tuple[dict[str, Any], Path]:
-    """What a form says of a model, and the model as a file of its own."""
+def _promised(ask: Ask) -> int:
+    """How many bytes the body of a model may have. Raises Refused."""
+    said, most = ask.header("content-length"), ask.limits.model_bytes
+    if not re.fullmatch("[0-9]+", said):
+        return most
+    if len(said) > len(str(most)) or int(said) > most:
+        raise Refused("too-large", f"a body may have {most} bytes")
+    return int(said)
+
+
+def _taken(body: Path, content_type: str, *, most: int) -> dict[str, Any]:
+    """What a form says of a model; the model is then all that is left in the file."""
     if not body.stat().st_size:
         raise Refused("bad-request", "the body is empty")
     with body.open("rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as held:
@@ -112,10 +128,23 @@ def _taken(body: Path, content_type: str, target: Path) -> tuple[dict[str, Any],
         model, said = parts.get("trained_model"), parts.get("data")
         if model is None:
             raise bodies.refused("trained_model", "is needed: a file")
-        with target.open("wb") as out, memoryview(held) as whole:
-            out.write(whole[model.start : model.end])
+        if said is not None and len(said) > most:
+            raise bodies.refused("data", f"may have {most} bytes")
         words = "{}" if said is None else held[said.start : said.end].decode(errors="replace")
-    return _data(words), target
+    found = _data(words)
+    _cut(body, model.start, model.end)
+    return found
+
+
+def _cut(path: Path, start: int, end: int) -> None:
+    """Leave only a part of a file, without a copy of it."""
+    with path.open("r+b") as file:
+        for place in range(start, end, _PIECE):
+            file.seek(place)
+            piece = file.read(min(_PIECE, end - place))
+            file.seek(place - start)
+            file.write(piece)
+        file.truncate(end - start)
 
 
 # --- models --------------------------------------------------------------------------------------
@@ -183,6 +212,17 @@ async def _resting(ask: Ask) -> tuple[Obj, Obj]:
         said = f"{ask.name} is being trained, and its server tells of it: stop it first"
         raise Refused("bad-request", said)
     return deployment, result
+
+
+async def _may_write(ask: Ask, deployment: Obj) -> None:
+    """That the caller may write the status, before a body is read. Raises Forbidden."""
+    kind = kind_of("federateddeployments")
+    name = text(section(deployment, "metadata").get("name"))
+    if not await ask.gateway.may(
+        ask.caller, kind, verb="patch", namespace=ask.namespace, name=name, subresource="status"
+    ):
+        said = f"you may not patch {kind.plural}/status {name} in {ask.namespace}"
+        raise Forbidden(said, verb="patch", resource=kind.plural, namespace=ask.namespace)
 
 
 async def _write(ask: Ask, said: Obj) -> None:

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from starlette.responses import Response
 
+from corral.client.errors import NotFound
+from corral.client.phases import section, sections, status_of, text
 from corral.gateway.problems import Refused
 from corral.gateway.rest.answers import Flow, json_answer
 from corral.gateway.rest.asks import Ask, checked_name
 from corral.gateway.rest.kafkaml import bodies, rows, views
 from corral.gateway.rest.kafkaml.views import worded
-from corral.jobs.errors import NotFound
-from corral.jobs.phases import section, sections, status_of, text
 from corral.kube.types import Obj
 
 __all__ = [

@@ -6,8 +6,8 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
+from corral.client.phases import section, sections, status_of, text
 from corral.gateway.rest.kafkaml.bodies import DISPLAY
-from corral.jobs.phases import section, sections, status_of, text
 from corral.kube.types import Obj
 
 __all__ = [

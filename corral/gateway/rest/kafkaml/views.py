@@ -8,13 +8,13 @@ from typing import Final
 
 from starlette.responses import Response
 
+from corral.client.errors import Changed, JobError, NotFound
+from corral.client.kinds import kind_of
+from corral.client.phases import section, sections, status_of, text
 from corral.gateway.problems import Refused, problem_of
 from corral.gateway.rest.answers import json_answer
 from corral.gateway.rest.asks import Ask
 from corral.gateway.rest.kafkaml import bodies, rows
-from corral.jobs.errors import Changed, JobError, NotFound
-from corral.jobs.kinds import kind_of
-from corral.jobs.phases import section, sections, status_of, text
 from corral.kube.types import Obj
 
 __all__ = [

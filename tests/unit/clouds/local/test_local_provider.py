@@ -418,3 +418,35 @@ async def test_a_vm_that_broke_with_its_guard_is_in_nobody_s_way(cloud: Cloud) -
     ended = broken.ended()
     assert ended is not None
     assert ended.reason == "crashed"
+
+
+async def test_who_dies_while_it_ends_a_vm_leaves_it_to_others(cloud: Cloud, until: Until) -> None:
+    """It stops the VM and writes down its end before it kills it."""
+    provider = cloud.provider()
+    await provider.create(cloud.request())
+    processes = await ready(cloud, until)
+    running = cloud.of("vm-0").running()
+    assert running is not None
+    running.process.send(signal.SIGSTOP)
+    cloud.of("vm-0").keep(Ended("crashed", 1.0))
+    await provider.delete(REF)
+    assert not any(process.alive for process in processes)
+    assert await provider.list("o") == []
+
+
+async def test_a_vm_that_is_killed_while_it_begins(cloud: Cloud, until: Until) -> None:
+    """Whoever kills it waits until it has said which process it is."""
+    provider = cloud.provider()
+    await provider.create(cloud.request())
+    processes = await ready(cloud, until)
+    folder = cloud.of("vm-0")
+    said = folder.path / "process.json"
+    kept = said.rename(folder.path / "later.json")
+    killing = asyncio.create_task(provider.kill(REF))
+    done, _ = await asyncio.wait({killing}, timeout=0.2)
+    assert not done and folder.ended() is None  # it does not take this for one without processes
+    kept.rename(said)
+    await killing
+    assert not any(process.alive for process in processes)
+    ended = folder.ended()
+    assert ended is not None and ended.reason == "killed"

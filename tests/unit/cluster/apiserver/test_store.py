@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import random
+import shutil
 import sqlite3
 from collections.abc import AsyncIterator, Awaitable, Callable
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import pytest
 
@@ -76,12 +78,16 @@ async def remove(store: Store, key: str) -> Entry:
 
 
 def rows(path: Path) -> list[tuple[int, str, int]]:
-    """What is really in the database: revision, key, deleted."""
-    db = sqlite3.connect(path / "corral.db")
-    try:
-        return db.execute("SELECT rv, key, deleted FROM log ORDER BY rv").fetchall()
-    finally:
-        db.close()
+    """What is really in the database: revision, key, deleted. The store has it for itself."""
+    with TemporaryDirectory() as folder:
+        for name in ("corral.db", "corral.db-wal"):
+            if (path / name).exists():
+                shutil.copy(path / name, folder)
+        db = sqlite3.connect(Path(folder) / "corral.db")
+        try:
+            return db.execute("SELECT rv, key, deleted FROM log ORDER BY rv").fetchall()
+        finally:
+            db.close()
 
 
 def told(events: list[Event]) -> list[tuple[str, int]]:

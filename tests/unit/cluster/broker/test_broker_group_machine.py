@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
+from corral.cluster.broker.consumergroups.group import Group, GroupState, Join, Joined, Synced
 from corral.cluster.broker.errors import BrokerError, ErrorCode
-from corral.cluster.broker.groups.group import Group, GroupState, Join, Joined, Synced
 from corral.cluster.broker.settings import Limits
 
 JOIN = Join(

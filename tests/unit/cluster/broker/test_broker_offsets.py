@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from corral.cluster.broker.groups import offsets as module
-from corral.cluster.broker.groups.offsets import Committed, Offsets
+from corral.cluster.broker.consumergroups import offsets as module
+from corral.cluster.broker.consumergroups.offsets import Committed, Offsets
 
 
 def entry(offset: int) -> Committed:

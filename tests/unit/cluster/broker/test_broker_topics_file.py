@@ -9,15 +9,21 @@ import pytest
 
 from corral.cluster.broker.errors import BrokerError, DataError
 from corral.cluster.broker.identities import Identities
-from corral.cluster.broker.settings import BrokerSettings, Limits
-from corral.cluster.broker.topics import Topics
+from corral.cluster.broker.settings import BrokerSettings, Limits, Share
+from corral.cluster.broker.topics import OwnTopics, Topics
 from tests.cluster.broker.broker_wire import batch
 
 
-def loaded(folder: Path, **limits: int) -> Topics:
+def all_of(folder: Path, **limits: int) -> Topics:
     topics = Topics(BrokerSettings(data_dir=folder, limits=Limits(**limits)))
     topics.load()
     return topics
+
+
+def loaded(folder: Path, **limits: int) -> OwnTopics:
+    """Those of everybody."""
+    topics = all_of(folder, **limits)
+    return topics.of(topics.tenants.get(""))
 
 
 def test_topics_come_back(tmp_path: Path) -> None:
@@ -35,6 +41,60 @@ def test_topics_come_back(tmp_path: Path) -> None:
     assert found.config.max_message_bytes == 77
 
 
+def test_tenants_have_names_of_their_own(tmp_path: Path) -> None:
+    topics = all_of(tmp_path)
+    for owner in ("", "a.1", "b.2"):
+        own = topics.of(topics.tenants.get(owner))
+        own.create("news", 1, {})
+        own.log("news", 0).append(batch(owner.encode()))
+    again = all_of(tmp_path)
+    for owner in ("", "a.1", "b.2"):
+        tenant = again.tenants.get(owner)
+        own = again.of(tenant)
+        (found,) = own
+        assert (found.name, found.tenant, tenant.partitions) == ("news", tenant, 1)
+        assert tenant.usage.size == own.log("news", 0).size > 0
+        assert own.by_id(found.id) is found
+    others = again.of(again.tenants.get("c.3"))
+    assert others.by_id(found.id) is None
+    assert list(others) == []
+
+
+def test_what_a_tenant_may_have(tmp_path: Path) -> None:
+    share = Share(topics=2, partitions=4, disk_bytes=200, changes=10)
+    topics = Topics(BrokerSettings(data_dir=tmp_path, limits=Limits(share=share)))
+    topics.load()
+    own = topics.of(topics.tenants.get("a.1"))
+    own.create("one", 3, {})
+    with pytest.raises(BrokerError, match="may have 4"):
+        own.create("two", 2, {})
+    own.create("two", 1, {})
+    with pytest.raises(BrokerError, match="namespace a may have 2"):
+        own.create("three", 1, {})
+    with pytest.raises(BrokerError, match="too many partitions"):
+        own.grow("two", 2)
+    own.log("one", 0).append(batch(b"x" * 60))
+    with pytest.raises(BrokerError, match=r"namespace a has 1.. bytes of records") as error:
+        own.log("two", 0).append(batch(b"x" * 60))
+    assert error.value.code.name == "policy_violation"
+    own.delete("one")
+    own.log("two", 0).append(batch(b"x" * 60))
+    # another one is not concerned
+    topics.of(topics.tenants.get("b.1")).create("one", 4, {})
+
+
+def test_topics_are_not_made_too_fast(tmp_path: Path) -> None:
+    share = Share(changes=4)
+    topics = Topics(BrokerSettings(data_dir=tmp_path, limits=Limits(share=share)))
+    topics.load()
+    own = topics.of(topics.tenants.get("a.1"))
+    own.create("one", 1, {})
+    own.create("two", 1, {})
+    with pytest.raises(BrokerError, match="too fast") as error:
+        own.create("three", 1, {})
+    assert error.value.code.name == "throttling_quota_exceeded"
+
+
 def test_a_deleted_topic_is_gone_with_its_folder(tmp_path: Path) -> None:
     topics = loaded(tmp_path)
     topics.create("a", 1, {})
@@ -43,7 +103,7 @@ def test_a_deleted_topic_is_gone_with_its_folder(tmp_path: Path) -> None:
     topics.delete("a")
     with pytest.raises(BrokerError):
         log.append(batch(b"y"))
-    again = loaded(tmp_path)  # as after a kill: the folder is still there
+    again = all_of(tmp_path)  # as after a kill: the folder is still there
     assert len(again) == 0
     asyncio.run(again.clear())
     assert list((tmp_path / "topics").iterdir()) == []

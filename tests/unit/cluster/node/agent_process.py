@@ -17,6 +17,7 @@ async def main(kubeconfig: str, folder: str, name: str, mode: str) -> None:
             data_dir=Path(folder),
             isolation=mode,
             gpus=(),
+            host_access=("path",),
             serve=False,  # type: ignore
         )
         agent = Agent(config, client)

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from corral.cluster.node.agent import Agent, AgentConfig
-from corral.cluster.node.groups import ROOT
+from corral.cluster.node.container.cgroups import ROOT
 from corral.cluster.node.resources import Gpu
 from corral.kube.client import KubeClient
 from corral.kube.errors import NotFound
@@ -33,7 +33,8 @@ class World:
     # -- agents ------------------------------------------------------------------------------
 
     async def start(self, **config: Any) -> Agent:
-        config = {"isolation": "plain", "gpus": (), "serve": False} | config
+        given = {"isolation": "plain", "gpus": (), "serve": False, "host_access": ("path",)}
+        config = given | config
         agent = Agent(AgentConfig(name=self.node, data_dir=self.folder, **config), self.client)
         await agent.start()
         self.agent = agent

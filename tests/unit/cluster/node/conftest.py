@@ -14,7 +14,9 @@ from typing import Any
 import pytest
 from agent_world import World
 
-from corral.cluster.node.containers import Container, ContainerSpec, Engine
+from corral.cluster.node.container.processes import Container, ContainerSpec, Engine, Mount
+from corral.cluster.node.container.view import machine_view
+from corral.cluster.node.shim.privileges import CAPABILITIES
 from corral.kube.client import KubeClient
 from corral.kube.errors import NotFound
 from corral.kube.resources import CONFIGMAPS, NAMESPACES, SERVICEACCOUNTS
@@ -55,8 +57,13 @@ def spec(tmp_path: Path, shim: str) -> Callable[..., ContainerSpec]:
         argv = more.pop("argv", [sys.executable, "-S", "-E", "-c", code])
         name = more.pop("id", f"c{next(numbers)}")
         env = ENV | more.pop("env", {})
-        if shim == "shared" and not more.get("join") and argv:
-            more["unshare"] = sorted({"mount", *more.get("unshare", ())})
+        if shim == "shared":
+            # with the machine's processes and users, so that cases see the same numbers
+            more["unshare"] = ["mount", "uts", "ipc"]
+            view = machine_view(tmp_path / "view", expose=[tmp_path])
+            more["view"] = {**view.to_dict(), "shown": [*view.shown, *more.pop("shown", ())]}
+            more["mounts"] = [Mount(source=str(tmp_path), target=str(tmp_path))]
+            more["privileges"] = {"capabilities": list(CAPABILITIES)}
         more.setdefault("log", str(tmp_path / "logs" / f"{name}.log"))
         return ContainerSpec(id=name, argv=argv, env=env, **more)
 

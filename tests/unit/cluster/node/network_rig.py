@@ -12,8 +12,10 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
-from corral.cluster.node.containers import Container, ContainerSpec, Engine
-from corral.cluster.node.environment import service_variables
+from corral.cluster.node.container.environment import service_variables
+from corral.cluster.node.container.processes import Container, ContainerSpec, Engine
+from corral.cluster.node.container.security import privileges_of
+from corral.cluster.node.container.view import machine_view
 from corral.cluster.node.isolation import Mode, Sandbox
 from corral.cluster.node.network import PodNetwork
 from corral.kube import KubeClient
@@ -37,6 +39,7 @@ class Agent:
     def __init__(self, client: KubeClient, folder: Path, mode: Mode, **options: Any) -> None:
         self.client, self.folder, self.mode = client, folder, mode
         self.engine = Engine(folder / "containers")
+        self.view = machine_view(folder / "view").to_dict()
         self.manager = Manager(client)
         machine = options.pop("machine", folder.parent / "machine")
         self.network = PodNetwork(
@@ -108,7 +111,7 @@ class Pod:
 
     async def run(self, code: str, *args: str) -> Container:
         """Python code in the pod."""
-        number = next(self.agent._numbers)
+        number, container = next(self.agent._numbers), self.obj["spec"]["containers"][0]
         services = self.agent.network.service_environment(self.obj)
         env = {"PATH": os.environ["PATH"], **service_variables(self.obj, services)}
         spec = ContainerSpec(
@@ -116,6 +119,8 @@ class Pod:
             argv=[sys.executable, "-c", code, *args],
             env=env,
             log=str(self.agent.folder / "logs" / f"{self.name}-{number}.log"),
+            view=self.agent.view,
+            privileges=privileges_of(self.obj, container, max_processes=4096),
         )
         return await self.agent.engine.start(self.agent.network.dress(spec, self.sandbox))
 

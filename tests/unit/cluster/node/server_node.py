@@ -16,10 +16,10 @@ from pathlib import Path
 from typing import Any
 
 from corral.cluster.node.access import AccessError, ContainerUsage, PodUsage, log_container
-from corral.cluster.node.containers import Container, ContainerSpec, Engine
+from corral.cluster.node.container.processes import Container, ContainerSpec, Engine
+from corral.cluster.node.container.streams import Streams
 from corral.cluster.node.resources import usage_of
 from corral.cluster.node.server import NodeServer
-from corral.cluster.node.streams import Streams
 from corral.kube.client import KubeClient
 from corral.kube.errors import NotFound
 from corral.kube.resources import NAMESPACES, NODES, PODS, SERVICEACCOUNTS

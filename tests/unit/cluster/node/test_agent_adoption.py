@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import os
 import random
 import signal
@@ -16,6 +17,7 @@ from node_waiting import until
 
 from corral.cluster.node.agent import Agent, AgentConfig, FolderInUse
 from corral.cluster.node.isolation import Capabilities, Mode
+from corral.cluster.node.layout import Layout
 from corral.kube.resources import PODS
 from tests.backends import Backend
 
@@ -185,6 +187,37 @@ async def test_one_agent_for_each_folder(world: World) -> None:
         await Agent(config, world.client).start()
 
 
+@pytest.mark.parametrize(
+    ("error", "phase"),
+    [
+        ("/proc/4194303/fd/30: No such file or directory", "Succeeded"),
+        ('exec: "nothing": executable file not found in $PATH', "Failed"),
+    ],
+)
+async def test_surroundings_that_an_agent_took_with_it_are_made_again(
+    world: World, error: str, phase: str
+) -> None:
+    """An agent was killed after it had asked for a container: only a program that failed counts."""
+    await world.run("true")
+    uid = (await world.get())["metadata"]["uid"]
+    layout = Layout(world.folder)
+    layout.make()
+    layout.open()
+    folder = layout.containers / f"{uid}.main.0"
+    folder.mkdir()
+    labels = {"uid": uid, "namespace": world.namespace, "pod": "pod", "container": "main"}
+    spec = {"id": folder.name, "labels": {**labels, "attempt": "0"}, "env": {}}
+    (folder / "spec.json").write_text(json.dumps(spec))
+    (folder / "claim").touch()
+    state = {"phase": "exited", "error": error, "exitCode": 128}
+    (folder / "state.json").write_text(json.dumps(state))
+    await world.start()
+    ended = await world.until(
+        lambda pod: pod["status"].get("phase") in ("Succeeded", "Failed"), "pod"
+    )
+    assert ended["status"]["phase"] == phase, json.dumps(ended["status"], indent=1)
+
+
 @pytest.mark.timeout(300)
 @pytest.mark.parametrize("highest", ["root", "plain"])
 async def test_killed_at_any_moment(world: World, killable: Killable, highest: Mode) -> None:
@@ -200,7 +233,17 @@ async def test_killed_at_any_moment(world: World, killable: Killable, highest: M
         for i in range(4):
             name = f"p{turn}-{i}"
             script = f"echo ran >> {trace}/{name}; sleep 0.$0"
-            made.append(await world.run("sh", "-c", script, str(rng.randrange(9)), name=name))
+            made.append(
+                await world.run(
+                    "sh",
+                    "-c",
+                    script,
+                    str(rng.randrange(9)),
+                    name=name,
+                    container={"volumeMounts": [{"name": "trace", "mountPath": str(trace)}]},
+                    volumes=[{"name": "trace", "hostPath": {"path": str(trace)}}],
+                )
+            )
         names += made
         if turn % 3 == 2:
             await killable.ready()
@@ -211,7 +254,7 @@ async def test_killed_at_any_moment(world: World, killable: Killable, highest: M
         pod = await world.until(
             lambda pod: pod["status"].get("phase") in ("Succeeded", "Failed"), name
         )
-        assert pod["status"]["phase"] == "Succeeded", pod["status"]
+        assert pod["status"]["phase"] == "Succeeded", json.dumps(pod["status"], indent=1)
         assert (trace / name).read_text() == "ran\n"
     await world.client.delete_collection(PODS, world.namespace)
     for name in names:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 from agent_world import World, state
-from node_waiting import exists, until
+from node_waiting import until
 
 from corral.cluster.node import wasm
 from corral.cluster.node.access import AccessError
@@ -75,7 +75,7 @@ async def test_a_pod_with_everything(world: World, mode: Mode) -> None:
         world.namespace,
         "pod",
         "main",
-        command=["cat", str(folder / "file")],
+        command=["cat", f"{shown}/file"],
         stdin=False,
         tty=False,
     )
@@ -91,7 +91,8 @@ async def test_a_pod_with_everything(world: World, mode: Mode) -> None:
     assert not list((world.folder / "pods").iterdir())
     assert world.groups() == []
     assert str(world.folder) not in mounts()
-    assert not exists(str(Layout(world.folder).memory_root))
+    prefix = Layout(world.folder).prefix
+    assert not [name for name in os.listdir("/dev/shm") if name.startswith(prefix)]
 
 
 async def test_limits_are_kept(world: World, mode: Mode) -> None:

@@ -6,14 +6,14 @@ from typing import Any
 
 import pytest
 
-from corral.cluster.node.adoption import reported
-from corral.cluster.node.events import Exited, Started
-from corral.cluster.node.fit import Room, check
-from corral.cluster.node.identity import identity_of, not_honoured
-from corral.cluster.node.podevents import field_path, stop_words
-from corral.cluster.node.references import Reference, claims_of, references_of, tokens_of
-from corral.cluster.node.sources import ConfigError
-from corral.cluster.node.status_writer import status_patch
+from corral.cluster.node.container.identity import identity_of, not_honoured
+from corral.cluster.node.pod.adoption import reported
+from corral.cluster.node.pod.events import field_path, stop_words
+from corral.cluster.node.pod.fit import Room, check
+from corral.cluster.node.pod.status_writer import status_patch
+from corral.cluster.node.pod.transitions import Exited, Started
+from corral.cluster.node.volumes.references import Reference, claims_of, references_of, tokens_of
+from corral.cluster.node.volumes.sources import ConfigError
 
 ALLOCATABLE = {"cpu": "2", "memory": "1Gi", "pods": "2", "nvidia.com/gpu": "1"}
 
@@ -123,6 +123,10 @@ def test_what_is_not_honoured_is_said() -> None:
     wanted = pod(shareProcessNamespace=True, securityContext={"runAsUser": 7})
     assert len(not_honoured(wanted, may_change=True, own_uid=0)) == 1
     assert len(not_honoured(wanted, may_change=False, own_uid=1000)) == 2
+    grouped = pod(securityContext={"supplementalGroups": [5]})
+    assert not_honoured(grouped, may_change=True, own_uid=1) == []
+    (words,) = not_honoured(grouped, may_change=True, own_uid=1, has_groups=False)
+    assert words.startswith("supplementalGroups")
 
 
 # -- what is written -------------------------------------------------------------------------------

@@ -229,17 +229,6 @@ async def test_claims_lead_to_folders(world: World) -> None:
     (event, *_) = await world.events("pod", "FailedMount")
     words = f"Unable to attach or mount volumes: error processing PVC {world.namespace}/claim: "
     assert event["message"].startswith(f"{words}failed to fetch PVC from API server: ")
-    volume = {
-        "metadata": {"name": world.namespace},
-        "spec": {
-            "capacity": {"storage": "1Gi"},
-            "accessModes": ["ReadWriteOnce"],
-            "hostPath": {"path": str(data)},
-            "claimRef": {"namespace": world.namespace, "name": "claim"},
-            "storageClassName": "by-hand",
-        },
-    }
-    await world.client.create(PERSISTENTVOLUMES, volume)
     claim = {
         "metadata": {"name": "claim"},
         "spec": {
@@ -249,7 +238,22 @@ async def test_claims_lead_to_folders(world: World) -> None:
             "storageClassName": "by-hand",
         },
     }
-    await world.client.create(PERSISTENTVOLUMECLAIMS, claim, namespace=world.namespace)
+    made = await world.client.create(PERSISTENTVOLUMECLAIMS, claim, namespace=world.namespace)
+    volume = {
+        "metadata": {"name": world.namespace},
+        "spec": {
+            "capacity": {"storage": "1Gi"},
+            "accessModes": ["ReadWriteOnce"],
+            "hostPath": {"path": str(data)},
+            "claimRef": {
+                "namespace": world.namespace,
+                "name": "claim",
+                "uid": made["metadata"]["uid"],
+            },
+            "storageClassName": "by-hand",
+        },
+    }
+    await world.client.create(PERSISTENTVOLUMES, volume)
     await world.client.patch(
         PERSISTENTVOLUMECLAIMS,
         "claim",

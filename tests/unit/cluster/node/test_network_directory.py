@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from corral.cluster.node.network.directory import Directory, Record
 from corral.cluster.node.network.entries import PodEntry, ServiceEntry, compact_pod
-from corral.cluster.node.network.targets import Target, Targets
+from corral.cluster.node.network.services.directory import Directory, Record
+from corral.cluster.node.network.services.targets import Target, Targets
 from corral.kube.types import Obj
 
 

@@ -10,8 +10,8 @@ from contextlib import asynccontextmanager
 import pytest
 import uvloop
 
-from corral.cluster.node.network.forwarding import Connections, TcpForwarder
-from corral.cluster.node.network.targets import Target, Targets
+from corral.cluster.node.network.services.forwarding import Connections, TcpForwarder
+from corral.cluster.node.network.services.targets import Target, Targets
 
 
 class Loopback:

@@ -19,11 +19,11 @@ import pytest
 from corral.cluster.node.isolation import INPOD
 from corral.cluster.node.network import NetworkError, NoAddress
 from corral.cluster.node.network.addresses import AddressPool, LoopbackGuard, NodeAddresses
-from corral.cluster.node.network.directory import Record
 from corral.cluster.node.network.grounds import LoopbackGround
 from corral.cluster.node.network.holding import Keeper
-from corral.cluster.node.network.hosts import HostsFile, NamesBlock, header, line_of
-from corral.cluster.node.network.names import NamesWriter
+from corral.cluster.node.network.names.hosts import HostsFile, NamesBlock, header, line_of
+from corral.cluster.node.network.names.updates import NamesWriter
+from corral.cluster.node.network.services.directory import Record
 from corral.cluster.node.network.slots import Slots, locked
 
 OWN = header("10.88.0.2", "me")
@@ -119,7 +119,8 @@ async def test_writer(tmp_path: Path) -> None:
         writer.change(frozenset(), frozenset({record(number)}))
         if number == 30:
             writer.add("ns", "late", HostsFile(tmp_path / "late", OWN))
-            writer.add("other", "far", HostsFile(tmp_path / "far", OWN))
+            names = [f"s{number}.ns" for number in range(60)]
+            writer.add("other", "far", HostsFile(tmp_path / "far", OWN, named=names))
     writer.change(frozenset({record(2)}), frozenset())
     writer.change(frozenset({record(3)}), frozenset())
     writer.change(frozenset(), frozenset({record(3)}))
@@ -205,7 +206,11 @@ def test_blocks(tmp_path: Path) -> None:
 
 
 def test_all_blocks_taken(tmp_path: Path) -> None:
-    slots = Slots(tmp_path / "m" / "c", tmp_path / "own", usable=lambda number: number == 3)
+    slots = Slots(
+        tmp_path / "m" / "c",
+        tmp_path / "own",
+        order=lambda free: [number for number in free if number == 3],
+    )
     assert slots.claim() == 3
     with pytest.raises(NoAddress):
         slots.claim()
@@ -217,20 +222,21 @@ def test_a_folder_of_somebody_else(tmp_path: Path) -> None:
         pytest.skip("only root can give a folder away")
     (tmp_path / "m").mkdir()
     os.chown(tmp_path / "m", 65534, 65534)
-    with pytest.raises(NetworkError, match="somebody else"), locked(tmp_path / "m" / "c"):
+    with pytest.raises(NetworkError, match="of user nobody"), locked(tmp_path / "m" / "c"):
         pass
 
 
 def test_loopback_blocks_between_users(tmp_path: Path) -> None:
     """Two guards share no folder, as the agents of two users."""
     one, two = (LoopbackGuard(prefix=f"test-{os.getpid()}", tables=str(tmp_path)) for _ in "ab")
-    assert one.usable(5) and not two.usable(5) and two.usable(6)
+    assert next(one.order([5, 6])) == 5 and next(two.order([5, 6])) == 6
     one.close()
-    assert two.usable(5)
+    assert next(two.order([5])) == 5
     two.close()
     with socket.create_server(("127.88.207.9", 0)):
         guard = LoopbackGuard(prefix=f"test-{os.getpid()}")
-        assert not guard.usable(207)
+        assert next(guard.order([207, 208])) == 208
+        assert list(guard.order([207])) == [207]
         guard.close()
 
 

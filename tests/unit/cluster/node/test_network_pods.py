@@ -144,7 +144,10 @@ async def test_names_follow_readiness(agent: Agent, namespace: str) -> None:
         selector={"app": "web"},
     )  # fmt: skip
     watcher = await agent.pod("watcher", namespace)
-    foreign = await agent.pod("foreign", await make_namespace(agent.client))
+    elsewhere = await make_namespace(agent.client)
+    names = [{"name": "c", "image": "python", "args": [f"http://web.{namespace}.svc:80/"]}]
+    foreign = await agent.pod("foreign", elsewhere, containers=names)
+    stranger = await agent.pod("stranger", elsewhere)
     web = await agent.pod("web", namespace, ready=False)
     await watcher.knows("all", f"all.{namespace}.svc")
     assert "web" not in watcher.names().split()
@@ -152,6 +155,7 @@ async def test_names_follow_readiness(agent: Agent, namespace: str) -> None:
     await watcher.knows("web", f"web.{namespace}", f"web.{namespace}.svc.cluster.local")
     await foreign.knows(f"web.{namespace}", f"web.{namespace}.svc")
     assert "web" not in foreign.names().split()
+    assert namespace not in stranger.names(), "nobody is told which services others have"
     assert await resolve(watcher, "web", f"web.{namespace}", "nothing.svc") == [
         [web.address], [web.address], [],
     ]  # fmt: skip
@@ -333,20 +337,26 @@ async def test_names_for_services(agent: Agent, namespace: str) -> None:
     assert real == alias and len(real) == 1
 
 
-async def test_the_api_server(agent: Agent, namespace: str, backend: Backend) -> None:
+@pytest.fixture
+def authority(backend: Backend) -> str:
+    """The certificate by which the API server is known: pods do not see its file."""
+    return Path(backend.ca_file).read_text()
+
+
+async def test_the_api_server(agent: Agent, namespace: str, authority: str) -> None:
     """As its variables name it, in every mode."""
     pod = await agent.pod("p", namespace)
     code = (
         "import os, ssl, sys, urllib.request\n"
         "host, port = (os.environ['KUBERNETES_SERVICE_' + x] for x in ('HOST', 'PORT'))\n"
-        "tls = ssl.create_default_context(cafile=sys.argv[1])\n"
+        "tls = ssl.create_default_context(cadata=sys.argv[1])\n"
         "url = f'https://{host}:{port}/readyz'\n"
         "print(urllib.request.urlopen(url, context=tls).read().decode())"
     )
     await until(lambda: agent.network.service_environment(pod.obj))
     if agent.mode == "root":
         await until(lambda: agent.network._names._proxy._of.get("default/kubernetes"))
-    assert await pod.result(code, backend.ca_file) == "ok"
+    assert await pod.result(code, authority) == "ok"
 
 
 async def test_ports_that_an_ordinary_user_may_not_have(agent: Agent, namespace: str) -> None:

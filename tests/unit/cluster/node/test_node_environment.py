@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
-from corral.cluster.node.environment import build, command_line, expand, service_variables
-from corral.cluster.node.sources import ConfigError, PodContext, field_value, resource_value
+from corral.cluster.node.container.environment import build, command_line, expand, service_variables
+from corral.cluster.node.volumes.sources import ConfigError, PodContext, field_value, resource_value
 
 POD: dict[str, Any] = {
     "metadata": {

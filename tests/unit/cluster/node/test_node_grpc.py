@@ -8,7 +8,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 
 import pytest
 
-from corral.cluster.node.grpc_health import run_grpc
+from corral.cluster.node.probes.grpc_health import run_grpc
 
 Serve = Callable[[bytes], Awaitable[int]]
 

@@ -5,7 +5,13 @@ from pathlib import Path
 
 import pytest
 
-from corral.cluster.node.images import Image, ImageMap, ImageNotMapped
+from corral.cluster.node.container.images import (
+    Image,
+    ImageMap,
+    ImageNotMapped,
+    make_named,
+    named_python,
+)
 
 
 @pytest.mark.parametrize(
@@ -17,7 +23,7 @@ from corral.cluster.node.images import Image, ImageMap, ImageNotMapped
 )  # fmt: skip
 def test_python_means_this_python(name: str) -> None:
     image = ImageMap().resolve(name)
-    path = image.environment({"PATH": "/usr/bin"})["PATH"]
+    path = image.environment({"PATH": "/usr/bin"}, named="/named")["PATH"]
     assert path == f"{Path(sys.executable).parent}:/usr/bin"
     assert image.cmd == (sys.executable,)
     assert image.entrypoint == ()
@@ -36,7 +42,7 @@ def test_own_map() -> None:
         {"pattern": "example.com/*", "path": ["/opt/bin"], "env": {"A": "1"}, "workdir": "/w"}
     )
     assert ImageMap([image]).resolve("example.com/team/x:1") is image
-    assert image.environment({}) == {"PATH": "/opt/bin:/bin:/usr/bin", "A": "1"}
+    assert image.environment({}, named="/named") == {"PATH": "/opt/bin:/bin:/usr/bin", "A": "1"}
     with pytest.raises(ImageNotMapped, match=r"\(none\)"):
         ImageMap([]).resolve("x")
 
@@ -47,6 +53,19 @@ def test_own_map() -> None:
 def test_bad_entries(value: dict[str, object], message: str) -> None:
     with pytest.raises(ValueError, match=message):
         Image.from_dict(value)
+
+
+def test_an_interpreter_of_another_name(tmp_path: Path) -> None:
+    """It is found as ``python`` too: through a link in a folder of our own, not in /tmp."""
+    python = tmp_path / "bin" / "python3.99"
+    python.parent.mkdir()
+    python.symlink_to("/bin/true")
+    named = named_python(str(python), str(tmp_path / "named"))
+    assert named.startswith(f"{tmp_path}/named/")
+    make_named(str(python), tmp_path / "named")
+    assert (Path(named) / "python").readlink() == python
+    (python.parent / "python").touch()
+    assert named_python(str(python), str(tmp_path / "named")) == ""
 
 
 def test_interpreter_that_is_gone() -> None:

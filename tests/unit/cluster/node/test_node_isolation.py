@@ -10,9 +10,11 @@ from typing import Any
 
 import pytest
 
-from corral.cluster.node import groups
-from corral.cluster.node.containers import Container, ContainerSpec, Engine, Mount
-from corral.cluster.node.groups import Groups, Limits
+from corral.cluster.node.container import cgroups
+from corral.cluster.node.container.cgroups import Groups, Limits
+from corral.cluster.node.container.launcher import oom_score
+from corral.cluster.node.container.processes import Container, ContainerSpec, Engine, Mount
+from corral.cluster.node.container.view import machine_view
 from corral.cluster.node.isolation import (
     Capabilities,
     Isolation,
@@ -20,11 +22,11 @@ from corral.cluster.node.isolation import (
     Sandbox,
     rewrite,
 )
-from corral.cluster.node.network import hosts
 from corral.cluster.node.network.addresses import POD_NETWORK
-from corral.cluster.node.network.directory import Record
 from corral.cluster.node.network.gateway import Gateway
 from corral.cluster.node.network.holding import Keeper
+from corral.cluster.node.network.names import hosts
+from corral.cluster.node.network.services.directory import Record
 from corral.cluster.node.resources import usage_of
 from tests.unit.cluster.node.node_waiting import exists, until
 
@@ -37,8 +39,11 @@ def capabilities() -> Capabilities:
     return Capabilities.detect(NODE)
 
 
-def mounts_now() -> str:
-    return Path("/proc/self/mounts").read_text()
+def mounts_now(own: Path) -> list[str]:
+    """What is mounted on the machine, but for what other cases mount in folders of theirs."""
+    base = next(folder for folder in own.parents if folder.name.startswith("pytest-of-"))
+    found = Path("/proc/self/mounts").read_text().splitlines()
+    return [line for line in found if f" {base}/" not in line or f" {own}/" in line]
 
 
 # -- what can be had -------------------------------------------------------------------------------
@@ -103,7 +108,8 @@ class Node:
         argv = more.pop("argv", [sys.executable, "-S", "-E", "-c", code])
         env = {"PATH": os.environ["PATH"], **more.pop("env", {})}
         log = str(self.folder / f"{name}.log")
-        spec = ContainerSpec(id=name, argv=argv, env=env, log=log, **more)
+        view = machine_view(self.folder / "view").to_dict()
+        spec = ContainerSpec(id=name, argv=argv, env=env, log=log, view=view, **more)
         return await self.engine.start(self.isolation.dress(spec, sandbox))
 
 
@@ -126,13 +132,13 @@ async def node(
     mode: Mode = request.param
     if RANK[capabilities.mode] < RANK[mode]:
         pytest.skip(f"this machine lets us have no more than mode {capabilities.mode}")
-    before = mounts_now()
+    before = mounts_now(tmp_path)
     node = Node(Isolation(mode), engine, tmp_path)
     yield node
     for container in await engine.adopt():
         await container.kill()
     node.close()
-    assert mounts_now() == before, "nothing may be mounted outside the containers"
+    assert mounts_now(tmp_path) == before, "nothing may be mounted outside the containers"
 
 
 async def test_volumes_at_their_paths(node: Node, tmp_path: Path) -> None:
@@ -297,7 +303,7 @@ async def test_out_of_memory(control: Groups, run: Callable[..., Any]) -> None:
         state = await container.wait()
         assert (state.exit_code, state.oom_killed) == (137, True)
     finally:
-        groups.remove(paths)
+        cgroups.remove(paths)
 
 
 async def test_group_usage_and_leftovers(control: Groups, run: Callable[..., Any]) -> None:
@@ -315,8 +321,30 @@ async def test_group_usage_and_leftovers(control: Groups, run: Callable[..., Any
         assert usage.cpu_seconds > 0 and usage.memory_bytes > 40 << 20
         assert not (await container.kill()).oom_killed
     finally:
-        groups.remove(paths)
+        cgroups.remove(paths)
     assert control.leftovers() == []
+
+
+def test_all_containers_together_have_less_than_the_machine() -> None:
+    gib = 1 << 30
+    for total, left in (
+        (gib // 4, gib // 8),
+        (gib, gib // 4),
+        (20 * gib, gib),
+        (999 * gib, 2 * gib),
+    ):
+        assert cgroups.most_memory(total) == total - left
+
+
+@pytest.mark.parametrize(
+    ("resources", "score"),
+    [
+        ({}, 1000), ({"requests": {"cpu": "1"}}, 1000), ({"requests": {"memory": "250M"}}, 750),
+        ({"limits": {"memory": "1M"}}, 999), ({"requests": {"memory": "2G"}}, 2),
+    ],
+)  # fmt: skip
+def test_who_is_ended_first_when_there_is_no_memory(resources: dict[str, Any], score: int) -> None:
+    assert oom_score({"resources": resources}, 10**9) == score
 
 
 def test_version_two_files(tmp_path: Path) -> None:

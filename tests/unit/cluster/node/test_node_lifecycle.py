@@ -5,8 +5,11 @@ from typing import Any
 
 import pytest
 
-from corral.cluster.node.backoff import Backoff, words
-from corral.cluster.node.events import (
+from corral.cluster.node.container.backoff import Backoff, words
+from corral.cluster.node.container.messages import termination_message
+from corral.cluster.node.container.restarts import should_restart
+from corral.cluster.node.pod.lifecycle import PodMachine
+from corral.cluster.node.pod.transitions import (
     Action,
     Deleted,
     Evicted,
@@ -20,9 +23,6 @@ from corral.cluster.node.events import (
     StartFailed,
     Stop,
 )
-from corral.cluster.node.lifecycle import PodMachine
-from corral.cluster.node.messages import termination_message
-from corral.cluster.node.restarts import should_restart
 from corral.cluster.node.timestamps import format_time
 
 T = 1_800_000_000.0

@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from corral.cluster.node.logs import Formatter, LogOptions
+from corral.cluster.node.container.logs import Formatter, LogOptions
 
 TEXTS = st.sampled_from([b"", b"x", b" stdout F ", b"a b", b"2026-01-02T03:04:05.000000000Z y"])
 

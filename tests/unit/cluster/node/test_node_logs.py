@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from corral.cluster.node.logs import (
+from corral.cluster.node.container.logs import (
     Cursor,
     LogOptions,
     follow,

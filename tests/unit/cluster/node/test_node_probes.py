@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 from aiohttp import web
 
-from corral.cluster.node.hooks import Termination, run_hook, stop_signal
-from corral.cluster.node.probes import (
+from corral.cluster.node.container.hooks import Termination, run_hook, stop_signal
+from corral.cluster.node.probes.probe import (
     Timing,
     Verdict,
     check_of,

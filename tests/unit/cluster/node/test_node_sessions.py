@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from corral.cluster.node.sessions import join
+from corral.cluster.node.container.sessions import join
 from corral.cluster.streaming.commands import RESIZE, STDERR, STDIN, STDOUT
 
 Run = Callable[..., Any]

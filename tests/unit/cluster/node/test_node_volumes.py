@@ -8,10 +8,12 @@ from typing import Any
 
 import pytest
 
-from corral.cluster.node import atomic
-from corral.cluster.node.payloads import File
-from corral.cluster.node.sources import ConfigError, PodContext
-from corral.cluster.node.volumes import PodVolumes, fixed_volumes, host_path, mounts_of
+from corral.cluster.node.layout import Layout
+from corral.cluster.node.volumes import atomic
+from corral.cluster.node.volumes.bounded import bounded_folder, memory_size
+from corral.cluster.node.volumes.payloads import File
+from corral.cluster.node.volumes.pod_volumes import PodVolumes, fixed_volumes, host_path, mounts_of
+from corral.cluster.node.volumes.sources import ConfigError, PodContext
 
 
 class Objects:
@@ -165,6 +167,102 @@ def test_links_are_completed_after_a_crash(tmp_path: Path) -> None:
     assert atomic.write(tmp_path, payload) is False
     assert files(tmp_path) == {"a": "1"}
     assert not (tmp_path / "stale").is_symlink()
+
+
+def test_files_can_lie_apart_from_what_is_in_memory(objects: Objects, tmp_path: Path) -> None:
+    """For file systems in memory whose files a pod with ids of its own could not read."""
+    objects.secrets["s"] = {"data": {"key": base64.b64encode(b"value").decode()}}
+    disk, memory = tmp_path / "disk", tmp_path / "memory"
+    volumes = PodVolumes(disk, sources=objects, token=str, claim=Path, memory=memory, files=disk)
+    where = volumes.prepare(
+        context(
+            {"name": "s", "secret": {"secretName": "s", "defaultMode": 0o400}},
+            {"name": "m", "emptyDir": {"medium": "Memory"}},
+        )
+    )
+    assert where == {"s": disk / "s", "m": memory / "m"}
+    assert files(where["s"]) == {"key": "value"}
+    volumes.remove()
+    assert not disk.exists() and not memory.exists()
+
+
+GIB = 1 << 30
+
+
+@pytest.mark.parametrize(
+    ("said", "limits", "first", "size"),
+    [
+        pytest.param("", [""], [], 4 * GIB, id="half of the machine"),
+        pytest.param("0", ["", "1Gi"], [], 4 * GIB, id="one without a limit"),
+        pytest.param("", ["1Gi", "2Gi"], [], 3 * GIB, id="what the pod may have"),
+        pytest.param("", ["1Gi"], ["3Gi", "2Gi"], 3 * GIB, id="what its first container may have"),
+        pytest.param("", ["1Gi"], [""], 4 * GIB, id="the first without a limit"),
+        pytest.param("6Gi", [""], [], 6 * GIB, id="what it says"),
+        pytest.param("6Gi", ["1Gi"], [], GIB, id="the pod may have less"),
+        pytest.param("1Mi", ["1Gi"], [], 1 << 20, id="it says less"),
+        pytest.param("100Gi", [""], [], 8 * GIB, id="more than there is"),
+    ],
+)
+def test_size_of_an_empty_dir_in_memory(
+    said: str, limits: list[str], first: list[str], size: int
+) -> None:
+    def made(limits: list[str]) -> list[dict[str, Any]]:
+        return [{"resources": {"limits": {"memory": text} if text else {}}} for text in limits]
+
+    pod = {"spec": {"containers": made(limits), "initContainers": made(first)}}
+    volume = {"emptyDir": {"medium": "Memory", **({"sizeLimit": said} if said else {})}}
+    assert memory_size(volume, pod, 8 * GIB) == size
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can mount")
+def test_a_volume_in_memory_has_room_of_its_own(objects: Objects, tmp_path: Path) -> None:
+    memory = tmp_path / "memory"
+    volumes = PodVolumes(
+        tmp_path / "disk", sources=objects, token=str, claim=Path, memory=memory, bounds=True
+    )
+    wanted = [
+        {"name": "m", "emptyDir": {"medium": "Memory", "sizeLimit": "1Mi"}},
+        {"name": "old", "emptyDir": {"medium": "Memory"}},
+    ]
+    (memory / "old").mkdir(parents=True)
+    (memory / "old/file").touch()  # in use since a time without bounds
+    for _ in range(2):  # made once, and kept by the next agent
+        where = volumes.prepare(context(*wanted))
+        found = os.statvfs(where["m"])
+        assert found.f_blocks * found.f_frsize == 1 << 20
+        assert where["m"].stat().st_mode & 0o7777 == 0o777
+        assert not os.path.ismount(where["old"]) and files(where["old"]) == {"file": ""}
+        (where["m"] / "kept").touch()
+    volumes.remove()
+    assert not memory.exists() and str(tmp_path) not in Path("/proc/mounts").read_text()
+
+
+def test_messages_do_not_lie_among_the_records(tmp_path: Path) -> None:
+    layout = Layout(tmp_path / "data")
+    layout.make()
+    layout.open()
+    layout.make_messages("uid")
+    place = layout.message("uid", "main", 1)
+    assert place == tmp_path / "data/pods/uid/.messages/main.1" and place.parent.is_dir()
+    layout.forget_pod("uid")
+    assert layout.known() == set()
+    layout.park()
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can mount")
+def test_bounded_volumes_go_with_the_node(tmp_path: Path) -> None:
+    layout = Layout(tmp_path / "data")
+    if not layout.has_memory:
+        pytest.skip("no file system in memory here")
+    layout.make()
+    layout.open()
+    volume = layout.memory("uid") / "a name"
+    for _ in range(2):  # who comes again finds it as it is
+        bounded_folder(volume, 1 << 20)
+        volume.joinpath("file").touch()
+    layout.park()
+    assert not layout.memory_root.exists()
+    assert str(layout.memory_root) not in Path("/proc/mounts").read_text()
 
 
 def test_claims_and_removal(volumes: PodVolumes, tmp_path: Path) -> None:

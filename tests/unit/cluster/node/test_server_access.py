@@ -15,14 +15,14 @@ import pytest
 from aiohttp import web
 from server_node import HandNode, HandPods, hand_node, unverified
 
-from corral.cluster.node.containers import Engine
+from corral.cluster.node.container.processes import Engine
 from corral.cluster.node.server import NodeServer
 from corral.cluster.node.server.authority import subresources_of
 from corral.cluster.node.server.identity import User, user_of_certificate
 from corral.cluster.node.server.memory import Memory
 from corral.cluster.streaming.upgrade import BEARER_PREFIX
 from corral.kube.client import KubeClient
-from corral.kube.config import ClusterConfig
+from corral.kube.connection.config import ClusterConfig
 from corral.kube.resources import CLUSTERROLEBINDINGS, CLUSTERROLES
 from tests.backends import Backend
 

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from corral.cluster.node import logs
-from corral.cluster.node.logs import Cursor, LogOptions
+from corral.cluster.node.container import logs
+from corral.cluster.node.container.logs import Cursor, LogOptions
 from corral.cluster.node.server import changes as changes_module
 from corral.cluster.node.server import held
 from corral.cluster.node.server.changes import Changes

@@ -17,7 +17,7 @@ import pytest
 from node_waiting import until
 from server_node import KUBECTL, WAIT, HandNode, Kubectl, hand_node
 
-from corral.cluster.node.containers import Engine
+from corral.cluster.node.container.processes import Engine
 from tests.backends import Backend
 
 pytestmark = pytest.mark.skipif(not KUBECTL, reason="kubectl is not installed")

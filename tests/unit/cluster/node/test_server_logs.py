@@ -15,8 +15,8 @@ from aiohttp import web
 from server_node import WAIT, HandPods, pod_object
 
 from corral.cluster.node.access import AccessError, log_container
-from corral.cluster.node.containers import Engine
-from corral.cluster.node.logs import LogOptions
+from corral.cluster.node.container.logs import LogOptions
+from corral.cluster.node.container.processes import Engine
 from corral.cluster.node.server import changes as changes_module
 from corral.cluster.node.server.changes import Changes
 from corral.cluster.node.server.logs import Logs, parse_options

@@ -16,7 +16,7 @@ from node_waiting import until
 from server_node import WAIT, HandPods, pod_object
 
 from corral.cluster.node.access import AccessError
-from corral.cluster.node.containers import Engine
+from corral.cluster.node.container.processes import Engine
 from corral.cluster.node.server import sessions as sessions_module
 from corral.cluster.node.server.sessions import Sessions
 from corral.cluster.streaming import channels as ch

@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from corral.cluster.node.containers import ContainerSpec, Mount
-from corral.cluster.node.images import ImageMap
-from corral.cluster.node.sources import ConfigError
+from corral.cluster.node.container.images import ImageMap
+from corral.cluster.node.container.processes import ContainerSpec, Mount
+from corral.cluster.node.volumes.sources import ConfigError
 from corral.cluster.node.wasm import (
     exit_reason,
     is_module,
@@ -90,6 +90,28 @@ def test_a_module_in_a_volume() -> None:
     # nothing of the module's is on the command line or a variable of the runner
     assert "A" not in launch.env and "--fast" not in launch.argv
     assert from_environment(launch.env) == launch.plan
+
+
+@pytest.mark.parametrize("mounted", [True, False])
+@pytest.mark.parametrize(
+    ("source", "read_only", "used"),
+    [
+        ("/cache", False, False),
+        ("/", False, False),
+        ("/cache", True, True),
+        ("/other", False, True),
+    ],
+)
+def test_no_cache_that_a_volume_can_change(
+    mounted: bool, source: str, read_only: bool, used: bool
+) -> None:
+    """Others run what lies there."""
+    volumes = [
+        Mount(source="/volume", target="/app", read_only=True),
+        Mount(source=source, target="/data", read_only=read_only),
+    ]
+    launch = made("/app/m.wasm", mounts=volumes, cache="/cache", mounted=mounted)
+    assert bool(launch.plan.cache) == used
 
 
 def test_the_spec_is_changed() -> None:
@@ -282,3 +304,28 @@ def test_inputs_of_a_function() -> None:
     assert (plan.inputs, plan.function) == ([1, -2], "add")
     assert from_environment(to_environment(plan)) == plan
     assert made("/models/a.wasm").plan.inputs is None
+
+
+def test_what_the_runner_cannot_reach_is_mounted_for_it() -> None:
+    """It may run as somebody who cannot pass through the agent's folders."""
+    sub = Mount(source="/srv/data/x", target="/data", within="/srv/data")
+    launch = made("/models/a.wasm", mounts=[MODELS, sub], message="/agent/message", mounted=True)
+    place = "/mnt/corral-wasm"
+    assert list(launch.mounts) == [
+        Mount(source="/srv/models", target=f"{place}/0", read_only=True),
+        Mount(source="/srv/data/x", target=f"{place}/1", within="/srv/data"),
+        Mount(source="/agent/message", target=f"{place}/message"),
+    ]
+    plan = launch.plan
+    assert (plan.module, plan.within) == (f"{place}/0/a.wasm", f"{place}/0")
+    assert plan.message == f"{place}/message"
+    assert plan.folders == [
+        Folder(source=f"{place}/0", target="/models", read_only=True),
+        Folder(source=f"{place}/1", target="/data"),
+    ]
+    pulled = made("a", mounts=[], module="/agent/images/1.wasm", mounted=True)
+    (mount,) = pulled.mounts
+    assert mount == Mount(
+        source="/agent/images/1.wasm", target=f"{place}/module.wasm", read_only=True
+    )
+    assert pulled.plan.module == mount.target

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 import wasmtime
 
-from corral.cluster.node.containers import Container, ContainerSpec, Engine, Mount, State
+from corral.cluster.node.container.processes import Container, ContainerSpec, Engine, Mount, State
 from corral.cluster.node.wasm import wasm_command
 
 Obj = dict[str, Any]
@@ -77,7 +78,10 @@ class Modules:
             message=str(self.message),
             cache=str(self.cache),
         )
-        return await self.engine.start(launch.apply(self.spec("", **more)))
+        spec = self.spec("", **more)
+        # the plan names places of the machine: the folder of the case stays mounted
+        mounted = [*launch.mounts, *spec.mounts]
+        return await self.engine.start(replace(launch.apply(spec), mounts=mounted))
 
     async def run(self, wat: str | bytes | None, *args: str, **more: Any) -> State:
         self.last = await self.start(wat, *args, **more)
@@ -337,7 +341,7 @@ async def test_compiled_modules_of_others_are_not_run(modules: Modules) -> None:
 async def test_no_cache_where_the_module_could_write(modules: Modules) -> None:
     mount = Mount(source=str(modules.folder), target="/all")
     state = await modules.run(program("(call $exit (i32.const 5))"), mounts=[mount])
-    assert state.exit_code == 5 and not list(modules.cache.iterdir())
+    assert state.exit_code == 5 and not list(modules.cache.glob("*"))
 
 
 def command_line(pid: int) -> bytes:

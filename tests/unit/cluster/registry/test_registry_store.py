@@ -110,14 +110,14 @@ def test_a_long_push_keeps_what_it_has_sent(store: Store, clock: Clock) -> None:
     put(store, b"{}")
     put(store, b"first")
     long = store.begin("ns/job/models")
-    for _ in range(5):  # the second layer takes hours
+    for _ in range(40):  # the second layer takes hours
         store.append(long, [b"x"])
-        clock.now += GRACE
+        clock.now += GRACE / 8
         store.collect()
-    store.finish("ns/job/models", long, sha(b"x" * 5))
+    store.finish("ns/job/models", long, sha(b"x" * 40))
     clock.now += GRACE - 1
     store.collect()
-    refer(store, "v1", [sha(b"{}"), sha(b"first"), sha(b"x" * 5)])
+    refer(store, "v1", [sha(b"{}"), sha(b"first"), sha(b"x" * 40)])
     clock.now += 2 * GRACE
     assert store.collect().blobs == []
 
@@ -169,8 +169,8 @@ def test_idle_uploads_and_orphans_go(store: Store, clock: Clock, tmp_path: Path)
     orphan = tmp_path / "blobs" / "ab" / ("ab" + "0" * 62)
     orphan.parent.mkdir()
     orphan.write_bytes(b"a process died before it could say so")
-    os.utime(orphan, (clock.now, clock.now))
-    clock.now += DAY - 1
+    os.utime(orphan, (clock.now - DAY, clock.now - DAY))
+    clock.now += StoreSettings().upload_idle - 1
     store.collect()
     assert (tmp_path / "uploads" / upload).exists()
     assert not orphan.exists()

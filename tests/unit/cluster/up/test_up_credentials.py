@@ -9,7 +9,7 @@ from corral.cluster.apiserver.server import ApiServer, Config
 from corral.cluster.up.credentials import Credentials
 from corral.cluster.up.folder import DataFolder
 from corral.kube import KubeClient, errors
-from corral.kube.kubeconfig import load_kubeconfig
+from corral.kube.connection.kubeconfig import load_kubeconfig
 from corral.kube.resources import NAMESPACES, NODES
 
 

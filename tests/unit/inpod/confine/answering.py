@@ -46,6 +46,10 @@ def serve(words: list[str]) -> int:
             case b"garbage", _, _:
                 os.write(channel._out.fileno(), b"\xff" * 200_000)
                 time.sleep(600)
+            case b"write", _, path:
+                with open(path, "w") as file:
+                    file.write("made")
+                channel.answer(b"")
             case b"read", _, path:
                 try:
                     channel.answer(open(path).read().encode())

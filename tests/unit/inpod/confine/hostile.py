@@ -25,6 +25,10 @@ def compute(words: list[str]) -> int:
     return 0
 
 
+def leave(words: list[str]) -> int:
+    return int(words[0])
+
+
 def attempt(words: list[str]) -> int:
     what, *rest = words
     try:

@@ -6,10 +6,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from corral.federated import AggregationFailed, strategy
 from corral.inpod.kafkaml.aggregating import by_array, fold, whole
 from corral.inpod.kafkaml.names import Names
 from corral.inpod.kafkaml.server import deployment_of
+from corral.learning import AggregationFailed, strategy
 
 SHAPES = [(70_000,), (3, 5), (0, 4), (), (2, 2, 2)]
 

@@ -10,7 +10,7 @@ from corral.cluster.apiserver.admission.expressions import (
     Inputs,
     Variables,
 )
-from corral.cluster.apiserver.admission.matching import Rule, rule_of
+from corral.cluster.apiserver.admission.webhooks.matching import Rule, rule_of
 from corral.cluster.apiserver.cel.engine import CelError
 from corral.cluster.apiserver.resources import ResourceInfo
 from corral.kube.selectors import Selector

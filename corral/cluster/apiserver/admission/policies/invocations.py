@@ -11,9 +11,9 @@ from corral.cluster.apiserver.admission.lookup import Parsed
 from corral.cluster.apiserver.admission.policies.definitions import Binding, Policy
 from corral.cluster.apiserver.admission.policies.params import Misconfigured, Params
 from corral.cluster.apiserver.admission.policies.source import Hook, PolicySource
-from corral.cluster.apiserver.admission.review import describe
 from corral.cluster.apiserver.admission.views import NAMESPACES, KindFinder, Views
-from corral.cluster.apiserver.registry.core import AdmissionRequest
+from corral.cluster.apiserver.admission.webhooks.review import describe
+from corral.cluster.apiserver.crud.core import AdmissionRequest
 from corral.cluster.apiserver.resources import Catalog, ResourceInfo
 from corral.cluster.apiserver.store import Store
 from corral.kube import errors

@@ -30,8 +30,8 @@ from corral.cluster.apiserver.admission.reinvocation import Turns
 from corral.cluster.apiserver.admission.views import Authorizes, KindFinder, Views, frozen
 from corral.cluster.apiserver.apply import TypeSchema
 from corral.cluster.apiserver.cel.engine import CelError
-from corral.cluster.apiserver.registry.core import AdmissionRequest
-from corral.cluster.apiserver.registry.kind import Kind
+from corral.cluster.apiserver.crud.core import AdmissionRequest
+from corral.cluster.apiserver.crud.kind import Kind
 from corral.cluster.apiserver.resources import Catalog
 from corral.cluster.apiserver.store import Store
 from corral.kube import errors
@@ -63,6 +63,9 @@ class MutatingPolicies:
         names = ("mutatingadmissionpolicies", "mutatingadmissionpolicybindings")
         source = PolicySource(store, catalog, self._views, names=names, build=MutatingPolicy)
         self._invocations = Invocations(store, catalog, source, views=self._views, kinds=kinds)
+
+    def looks(self, request: AdmissionRequest) -> bool:
+        return bool(self._invocations.candidates(request))
 
     async def first(self, request: AdmissionRequest) -> Turns | None:
         hooks = self._invocations.candidates(request)

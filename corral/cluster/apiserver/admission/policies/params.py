@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from corral.cluster.apiserver.admission.policies.definitions import Binding, Policy
 from corral.cluster.apiserver.admission.views import NAMESPACES, KindFinder
-from corral.cluster.apiserver.registry.core import AdmissionRequest
-from corral.cluster.apiserver.registry.kind import Kind
+from corral.cluster.apiserver.crud.core import AdmissionRequest
+from corral.cluster.apiserver.crud.kind import Kind
 from corral.cluster.apiserver.resources import Catalog, ResourceInfo
 from corral.cluster.apiserver.store import Store
 from corral.kube.selectors import Selector

@@ -12,7 +12,7 @@ from typing import Generic, NamedTuple, TypeVar
 from corral.cluster.apiserver.admission.lookup import Parsed
 from corral.cluster.apiserver.admission.policies.definitions import Binding, Match, Policy
 from corral.cluster.apiserver.admission.views import Views, operation_of
-from corral.cluster.apiserver.registry.core import AdmissionRequest
+from corral.cluster.apiserver.crud.core import AdmissionRequest
 from corral.cluster.apiserver.resources import Catalog, ResourceInfo
 from corral.cluster.apiserver.store import Event, Store
 from corral.kube.types import Obj

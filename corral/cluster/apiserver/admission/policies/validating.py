@@ -21,7 +21,7 @@ from corral.cluster.apiserver.admission.policies.source import PolicySource
 from corral.cluster.apiserver.admission.refusals import refuse
 from corral.cluster.apiserver.admission.views import Authorizes, KindFinder, Views
 from corral.cluster.apiserver.cel.engine import CelError
-from corral.cluster.apiserver.registry.core import AdmissionRequest
+from corral.cluster.apiserver.crud.core import AdmissionRequest
 from corral.cluster.apiserver.resources import Catalog
 from corral.cluster.apiserver.store import Store
 from corral.kube import errors
@@ -54,6 +54,9 @@ class ValidatingPolicies(Plugin):
         names = ("validatingadmissionpolicies", "validatingadmissionpolicybindings")
         source = PolicySource(store, catalog, self._views, names=names, build=ValidatingPolicy)
         self._invocations = Invocations(store, catalog, source, views=self._views, kinds=kinds)
+
+    def looks(self, request: AdmissionRequest) -> bool:
+        return bool(self._invocations.candidates(request))
 
     async def validate(self, request: AdmissionRequest) -> None:
         hooks = self._invocations.candidates(request)

@@ -15,7 +15,8 @@ from ipaddress import IPv4Network, IPv6Network, ip_address, ip_network
 from itertools import chain
 from typing import Any
 
-from corral.cluster.apiserver.errors import FieldError, internal, invalid, invalid_value
+from corral.cluster.apiserver.builtin.validation.fields import repeated
+from corral.cluster.apiserver.errors import FieldError, internal, invalid, invalid_value, show
 from corral.kube.types import Obj
 
 from .service import needs_cluster_ip, needs_health_check
@@ -185,6 +186,7 @@ def _family_problems(
                 problems.append(
                     invalid_value("spec.ipFamilyPolicy", policy, f"{detail} are specified")
                 )
+    shown = ""
     for i, address in enumerate(addresses):
         if address == "None":
             break
@@ -195,8 +197,9 @@ def _family_problems(
             problems.append(invalid_value(f"spec.clusterIPs[{i}]", address, detail))
             continue
         if i >= len(families) and family != network.family:
-            detail = f"{family} is not configured on this cluster"
-            problems.append(invalid_value(f"spec.clusterIPs[{i}]", addresses, detail))
+            shown = shown or repeated(show(addresses), len(addresses))
+            body = f"Invalid value: {shown}: {family} is not configured on this cluster"
+            problems.append(FieldError("FieldValueInvalid", f"spec.clusterIPs[{i}]", body))
     if problems or bare_headless:
         return problems
     if policy == _REQUIRE:
@@ -260,13 +263,17 @@ def _first_ports(service: Obj, ports: _Ports) -> None:
     """One node port per service port number: protocols on the same port share it."""
     spec = service["spec"]
     shared: dict[int, int] = {}
+    asked_for: dict[int | None, int] = {}
+    for port in spec.get("ports") or ():
+        if port.get("nodePort"):
+            asked_for.setdefault(port.get("port"), int(port["nodePort"]))
     for i, port in enumerate(spec.get("ports") or ()):
         asked, number = port.get("nodePort") or 0, port.get("port") or 0
         if not asked and not _wants_node_ports(spec):
             continue
         known = shared.get(number)
         if known is None:
-            wanted = asked or _asked_for(spec, number)
+            wanted = asked or asked_for.get(number, 0)
             shared[number] = port["nodePort"] = (
                 _claim(service, ports, i, wanted) if wanted else _next(ports)
             )
@@ -274,13 +281,6 @@ def _first_ports(service: Obj, ports: _Ports) -> None:
             port["nodePort"] = known
         elif asked != known:
             _claim(service, ports, i, asked)
-
-
-def _asked_for(spec: Obj, number: int) -> int:
-    for port in spec["ports"]:
-        if port.get("port") == number and port.get("nodePort"):
-            return int(port["nodePort"])
-    return 0
 
 
 def _changed_ports(service: Obj, before: Obj, ports: _Ports) -> None:

@@ -29,6 +29,8 @@ _NEVER_INTERCEPTED = {
     ("authorization.k8s.io", "selfsubjectrulesreviews"),
     ("authorization.k8s.io", "subjectaccessreviews"),
 }
+_REVIEW_GROUPS = {group for group, _ in _NEVER_INTERCEPTED}
+_REVIEWS = {resource for _, resource in _NEVER_INTERCEPTED}
 
 
 class WebhookStrategy(Strategy):
@@ -40,16 +42,18 @@ class WebhookStrategy(Strategy):
             "this rule will have no effect"
             for i, webhook in enumerate(obj.get("webhooks") or ())
             for j, rule in enumerate(webhook.get("rules") or ())
-            for group, resource in _named(rule)
-            if (group, resource) in _NEVER_INTERCEPTED
+            for group, resource in _never_intercepted(rule)
         ]
 
 
-def _named(rule: Obj) -> list[tuple[str, str]]:
+def _never_intercepted(rule: Obj) -> list[tuple[str, str]]:
+    """The resources of a rule that webhooks never see, in the order of its lists."""
     groups, resources = rule.get("apiGroups") or [], rule.get("resources") or []
     if "*" in groups or "*" in resources:
         return []
-    return list(dict.fromkeys((group, resource) for group in groups for resource in resources))
+    groups = [g for g in dict.fromkeys(groups) if g in _REVIEW_GROUPS]
+    resources = [r for r in dict.fromkeys(resources) if r in _REVIEWS]
+    return [(g, r) for g in groups for r in resources if (g, r) in _NEVER_INTERCEPTED]
 
 
 class SigningRequestStrategy(Strategy):

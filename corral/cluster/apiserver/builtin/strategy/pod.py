@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import deque
 from typing import Any
 
 from corral.kube.types import Obj
@@ -215,13 +216,13 @@ def _keep_observed_generations(status: Obj, before: Obj) -> None:
     """Clients that do not know observedGeneration must not erase it."""
     if not status.get("observedGeneration") and before.get("observedGeneration"):
         status["observedGeneration"] = before["observedGeneration"]
-    known: dict[str, list[int]] = {}
+    known: dict[str, deque[int]] = {}
     for condition in before.get("conditions") or ():
         generation = condition.get("observedGeneration") or 0
-        known.setdefault(condition.get("type") or "", []).append(generation)
+        known.setdefault(condition.get("type") or "", deque()).append(generation)
     for condition in status.get("conditions") or ():
         left = known.get(condition.get("type") or "")
-        generation = left.pop(0) if left else 0
+        generation = left.popleft() if left else 0
         if generation and not condition.get("observedGeneration"):
             condition["observedGeneration"] = generation
 

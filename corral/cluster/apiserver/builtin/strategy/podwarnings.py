@@ -2,14 +2,21 @@
 
 from __future__ import annotations
 
+import heapq
 import re
 from collections.abc import Iterator
+from itertools import islice
 
 from corral.kube.quantity import Quantity
 from corral.kube.types import Obj
 
 from .netwarnings import ip_warnings
-from .volumewarnings import claim_spec_warnings, overlapping_path_warnings, plugin_warnings
+from .volumewarnings import (
+    MOST_CLASHES,
+    claim_spec_warnings,
+    overlapping_path_warnings,
+    plugin_warnings,
+)
 
 __all__ = [
     "DEPRECATED_NODE_LABELS",
@@ -304,17 +311,51 @@ def _ports(containers: list[tuple[str, Obj]]) -> list[str]:
     if not ports:
         return []
     warnings: list[str] = []
-    groups: dict[tuple[object, object], list[tuple[str, Obj]]] = {}
-    for where, port in ports:
+    groups: dict[tuple[object, object], _SamePort] = {}
+    room = MOST_CLASHES
+    for index, (where, port) in enumerate(ports):
         if port.get("hostIP") and not port.get("hostPort"):
             warnings.append(f"{where}: hostIP set without hostPort: {_printed(port)}")
-        others = groups.setdefault((port.get("containerPort"), port.get("protocol")), [])
-        for elsewhere, other in others:
-            clash = _port_clash(port, other)
-            if clash:
-                warnings.append(f"{where}: {clash} port definition with {elsewhere}")
-        others.append((where, port))
+        key = (port.get("containerPort"), port.get("protocol"))
+        others = groups.setdefault(key, _SamePort())
+        clashes = [
+            f"{where}: {_port_clash(port, ports[other][1])} port definition with {ports[other][0]}"
+            for other in islice(others.clashing(port), room)
+        ]
+        warnings += clashes
+        room -= len(clashes)
+        others.add(index, port)
     return warnings + _port_names(ports)
+
+
+class _SamePort:
+    """Definitions of one container port by index, so that those that clash are found at once."""
+
+    def __init__(self) -> None:
+        self._every: list[int] = []
+        self._unbound: list[int] = []
+        """Those without a host port."""
+        self._bound: dict[tuple[int, str | None], list[int]] = {}
+        """By host port and address; without an address: those of the port that have one."""
+
+    def add(self, index: int, port: Obj) -> None:
+        host, address = port.get("hostPort") or 0, port.get("hostIP") or ""
+        self._every.append(index)
+        if not host:
+            self._unbound.append(index)
+            return
+        self._bound.setdefault((host, address), []).append(index)
+        if address:
+            self._bound.setdefault((host, None), []).append(index)
+
+    def clashing(self, port: Obj) -> Iterator[int]:
+        """Those that ``_port_clash`` has a word for, in their order."""
+        host, address = port.get("hostPort") or 0, port.get("hostIP") or ""
+        if not host:
+            return iter(self._every)
+        ambiguous = "" if address else None
+        alike = [self._bound.get((host, other), ()) for other in (address, ambiguous)]
+        return heapq.merge(self._unbound, *alike)
 
 
 def _port_clash(port: Obj, other: Obj) -> str:

@@ -110,10 +110,10 @@ def _aggregate(spec: Obj, kind: str) -> dict[str, Quantity]:
         if container.get("restartPolicy") == "Always":
             _add_all(total, needed)
             _add_all(sidecars, needed)
-            stage = sidecars
+            stage = {name: sidecars[name] for name in needed}  # the others are as they were
         else:
             stage = dict(needed)
-            _add_all(stage, sidecars)
+            _add_all(stage, {name: sidecars[name] for name in needed if name in sidecars})
         _raise_all(most, stage)
     _raise_all(total, most)
     return total

@@ -2,13 +2,21 @@
 
 from __future__ import annotations
 
+import heapq
+from bisect import bisect_left
+from collections import Counter
+from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
 from corral.kube.quantity import Quantity
 from corral.kube.types import Obj
 
-__all__ = ["claim_spec_warnings", "overlapping_path_warnings", "plugin_warnings"]
+__all__ = ["MOST_CLASHES", "claim_spec_warnings", "overlapping_path_warnings", "plugin_warnings"]
 
+MOST_CLASHES = 256
+"""Warnings of one sort that a pod gets: an answer carries fewer."""
+_LONGEST = 4097
+"""Characters of a warning: of a longer one, an answer carries only the beginning."""
 _REMOVED_PLUGINS = {
     "photonPersistentDisk": "deprecated in v1.11, non-functional in v1.16+",
     "gitRepo": "deprecated in v1.11, and disabled by default in v1.33+",
@@ -54,17 +62,23 @@ def claim_spec_warnings(path: str, spec: Obj) -> list[str]:
 
 
 def overlapping_path_warnings(volumes: list[Obj]) -> list[str]:
-    """Files of one volume that stand in each other's way."""
+    """Files of one volume that stand in each other's way: at most ``MOST_CLASHES`` of them."""
     warnings: list[str] = []
+    room = MOST_CLASHES
     for volume in volumes:
-        name = volume.get("name") or ""
-        for description, places in _single_sources(volume):
-            warnings += [
-                f'volume "{name}" ({description}): overlapping paths: {clash}'
-                for clash in _clashes(places)
-            ]
+        name, sources = volume.get("name") or "", _single_sources(volume)
         if "projected" in volume:
-            warnings += _projected(name, volume["projected"].get("sources") or [])
+            parts = volume["projected"].get("sources") or []
+            empty = f'volume "{name}" (Projected) has no sources provided'
+            warnings += [empty for source in parts if not source]
+            sources.append(("Projected", [p for source in parts for p in _projection(source)]))
+        for description, places in sources:
+            clashes = _clashes(places, most=room)
+            room -= len(clashes)
+            warnings += [
+                f'volume "{name}" ({description}): overlapping paths: {clash}'[:_LONGEST]
+                for clash in clashes
+            ]
     return warnings
 
 
@@ -80,18 +94,6 @@ def _single_sources(volume: Obj) -> list[tuple[str, list[_Place]]]:
             described = f'{label} "{source.get(name) or ""}"' if name else label
             found.append((described, _places(source["items"], "")))
     return found
-
-
-def _projected(name: str, sources: list[Obj]) -> list[str]:
-    warnings: list[str] = []
-    places: list[_Place] = []
-    for source in sources:
-        if not source:
-            warnings.append(f'volume "{name}" (Projected) has no sources provided')
-        places += _projection(source)
-    return warnings + [
-        f'volume "{name}" (Projected): overlapping paths: {clash}' for clash in _clashes(places)
-    ]
 
 
 def _projection(source: Obj) -> list[_Place]:
@@ -122,20 +124,76 @@ def _places(items: list[Obj], source: str) -> list[_Place]:
     return [_Place(item.get("path") or "", source) for item in items]
 
 
-def _clashes(places: list[_Place]) -> list[str]:
-    if len(places) < 2:
-        return []
-    clashes = []
+class _Path:
+    """A path that clashes, and who wants it, by the order in which they came."""
+
+    def __init__(self, above: _Path | None) -> None:
+        self.above = above
+        """The next path that clashes on the way up."""
+        self.here: list[int] = []
+        """Places of this path."""
+        self.below: list[int] = []
+        """Places of this path and of all below it."""
+
+    def add(self, place: int) -> None:
+        self.here.append(place)
+        self.below.append(place)
+        for path in self._way_up():
+            path.below.append(place)
+
+    def since(self, place: int) -> Iterator[int]:
+        """The places from this one on that are in the way of this path."""
+        lists = (self.below, *(path.here for path in self._way_up()))
+        return heapq.merge(*(found[bisect_left(found, place) :] for found in lists))
+
+    def _way_up(self) -> Iterator[_Path]:
+        path = self.above
+        while path is not None:
+            yield path
+            path = path.above
+
+
+def _clashes(places: list[_Place], *, most: int) -> list[str]:
+    """Which places are, or lie below, the place of another: the first ``most`` of these pairs.
+
+    A pair that comes again is left out: it would be the same warning.
+    """
+    wanted = [_Place(place.path.rstrip("/"), place.source) for place in places]
+    paths = _related(place.path for place in wanted)
+    clashes: list[str] = []
     seen: list[_Place] = []
-    for place in places:
-        path, source = place.path.rstrip("/"), place.source
-        here = _Place(path, source)
-        clashes += [
-            f"{here} with {other}"
-            for other in seen
-            if path
-            and other.path
-            and (f"{other.path}/".startswith(f"{path}/") or f"{path}/".startswith(f"{other.path}/"))
-        ]
-        seen.append(here)
+    looked: dict[_Place, int] = {}  # how many had come when a place was looked at last
+    for place in wanted:
+        path = paths.get(place.path)
+        if path is None:
+            continue
+        for other in path.since(looked.get(place, 0)):
+            if len(clashes) >= most:
+                return clashes
+            clashes.append(f"{place} with {seen[other]}")
+        first = place not in looked
+        looked[place] = len(seen)
+        if first:
+            path.add(len(seen))
+            seen.append(place)
     return clashes
+
+
+def _related(wanted: Iterable[str]) -> dict[str, _Path]:
+    """The paths that come twice, or that have another one above or below them."""
+    counts = Counter(filter(None, wanted))
+    above: dict[str, str] = {}
+    parents: list[str] = []
+    ordered = sorted(counts, key=lambda path: f"{path}/")  # what is below a path follows it
+    for path in ordered:
+        while parents and not path.startswith(f"{parents[-1]}/"):
+            parents.pop()
+        if parents:
+            above[path] = parents[-1]
+        parents.append(path)
+    holders = set(above.values())
+    related: dict[str, _Path] = {}
+    for path in ordered:
+        if counts[path] > 1 or path in above or path in holders:
+            related[path] = _Path(related.get(above.get(path, "")))
+    return related

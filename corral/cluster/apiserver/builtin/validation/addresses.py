@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ipaddress
 import re
-from collections.abc import Sequence
+from collections.abc import Sequence, Set
 from typing import TypeAlias
 
 from corral.cluster.apiserver.builtin.validation.fields import Errors, invalid_value
@@ -73,7 +73,7 @@ def _is_mapped(address: Address) -> bool:
     return isinstance(address, ipaddress.IPv6Address) and address.ipv4_mapped is not None
 
 
-def check_ip(errs: Errors, text: str, path: str, known: Sequence[str] = ()) -> Address | None:
+def check_ip(errs: Errors, text: str, path: str, known: Set[str] = frozenset()) -> Address | None:
     """An address in a field that older objects fill loosely; ``known`` values always pass."""
     found = parse_ip(text)
     if text in known:
@@ -97,7 +97,7 @@ def check_strict_ip(errs: Errors, text: str, path: str) -> Address | None:
     return found
 
 
-def check_cidr(errs: Errors, text: str, path: str, known: Sequence[str] = ()) -> None:
+def check_cidr(errs: Errors, text: str, path: str, known: Set[str] = frozenset()) -> None:
     if text in known:
         return
     network = parse_cidr(text)

@@ -203,12 +203,13 @@ def validate_node_update(errs: Errors, new: Obj, old: Obj, version: str) -> None
     after, before = new.get("spec") or {}, old.get("spec") or {}
     status = new.get("status") or {}
     _check_node_resources(errs, status)
-    seen: list[Any] = []
+    seen: set[frozenset[tuple[str, Any]]] = set()
     for i, address in enumerate(status.get("addresses") or ()):
-        if address in seen:
+        key = frozenset(address.items())
+        if key in seen:
             shown = {"Type": address.get("type"), "Address": address.get("address")}
             errs.append(duplicate(f"status.addresses[{i}]", shown))
-        seen.append(address)
+        seen.add(key)
     cidrs, old_cidrs = after.get("podCIDRs") or [], before.get("podCIDRs") or []
     if old_cidrs and cidrs != old_cidrs:
         why = 'node updates may not change podCIDR except from "" to valid'

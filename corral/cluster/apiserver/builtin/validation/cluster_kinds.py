@@ -21,7 +21,10 @@ from corral.cluster.apiserver.builtin.validation.fields import (
 )
 from corral.cluster.apiserver.builtin.validation.meta import check_labels
 from corral.cluster.apiserver.builtin.validation.names import dns_label
-from corral.cluster.apiserver.builtin.validation.resources import check_requirements
+from corral.cluster.apiserver.builtin.validation.resources import (
+    NO_CLAIMS,
+    check_requirements,
+)
 from corral.cluster.apiserver.builtin.validation.scheduling import (
     check_tolerations,
     duplicate_toleration,
@@ -107,17 +110,17 @@ def validate_priority_class_update(errs: Errors, new: Obj, old: Obj, version: st
 
 def validate_runtime_class(errs: Errors, obj: Obj, version: str) -> None:
     overhead = (obj.get("overhead") or {}).get("podFixed")
-    check_requirements(errs, {"limits": overhead}, frozenset(), "overhead")
+    check_requirements(errs, {"limits": overhead}, NO_CLAIMS, "overhead")
     scheduling = obj.get("scheduling") or {}
     check_labels(errs, scheduling.get("nodeSelector"), "scheduling.nodeSelector")
     tolerations = scheduling.get("tolerations") or []
     check_tolerations(errs, tolerations, "scheduling.tolerations")
-    seen: list[tuple[str, ...]] = []
+    seen: set[tuple[str, ...]] = set()
     for i, item in enumerate(tolerations):
         key = tuple(item.get(k) or "" for k in ("key", "operator", "value", "effect"))
         if key in seen:
             errs.append(duplicate_toleration(item, f"scheduling.tolerations[{i}]"))
-        seen.append(key)
+        seen.add(key)
     handler = obj.get("handler") or ""
     if not handler:
         errs.append(required("handler"))
@@ -181,9 +184,11 @@ def validate_signing_request(errs: Errors, obj: Obj, version: str) -> None:
     for i, usage in enumerate(usages):
         if usage not in _USAGES:
             errs.append(not_supported(f"spec.usages[{i}]", usage, _USAGES))
+    seen: set[str] = set()
     for i, usage in enumerate(usages):
-        if usage in usages[:i]:
+        if usage in seen:
             errs.append(duplicate(f"spec.usages[{i}]", usage))
+        seen.add(usage)
     signer = spec.get("signerName") or ""
     if signer == "kubernetes.io/legacy-unknown":
         why = "the legacy signerName is not allowed via this API version"

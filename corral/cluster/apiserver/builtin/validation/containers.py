@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Set
 from dataclasses import dataclass
 
 from corral.cluster.apiserver.builtin.validation.environment import check_env, check_env_from
@@ -21,7 +20,10 @@ from corral.cluster.apiserver.builtin.validation.fields import (
 from corral.cluster.apiserver.builtin.validation.mounts import check_devices, check_mounts
 from corral.cluster.apiserver.builtin.validation.names import dns_label, port_name, port_number
 from corral.cluster.apiserver.builtin.validation.probes import check_lifecycle, check_probes
-from corral.cluster.apiserver.builtin.validation.resources import check_requirements
+from corral.cluster.apiserver.builtin.validation.resources import (
+    ClaimNames,
+    check_requirements,
+)
 from corral.cluster.apiserver.builtin.validation.security import check_container_security
 from corral.cluster.apiserver.builtin.validation.volumes import PULL_POLICIES
 from corral.kube.types import Obj
@@ -57,7 +59,7 @@ class PodContext:
 
     spec: Obj
     volumes: dict[str, Obj]
-    claim_names: Set[str]
+    claim_names: ClaimNames
     grace: int | None
     host_users: bool
     restart_policy: str

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import re
-
 from corral.cluster.apiserver.builtin.validation.fields import (
     Errors,
     invalid_value,
@@ -49,7 +47,6 @@ _RESOURCES = (
     "requests.ephemeral-storage",
     "requests.memory",
 )
-_SUBSCRIPT = re.compile(r"(.*)\['(.*)'\]", re.DOTALL).fullmatch
 _UNITS = ("1", "1k", "1M", "1G", "1T", "1P", "1E", "1Ki", "1Mi", "1Gi", "1Ti", "1Pi", "1Ei")
 _UNIT_LIST = ", ".join(_UNITS)
 
@@ -63,18 +60,24 @@ def check_field_ref(errs: Errors, ref: Obj, allowed: tuple[str, ...], path: str)
     if not label:
         errs.append(required(f"{path}.fieldPath"))
         return
-    found = _SUBSCRIPT(label)
-    why = _conversion_error(ref["apiVersion"], label, found[1] if found else None)
+    found = _subscript(label)
+    why = _conversion_error(ref["apiVersion"], label, found[0] if found else None)
     if why:
         where = f"{path}.fieldPath"
         errs.append(invalid_value(where, label, f"error converting fieldPath: {why}"))
     elif found:
-        key = found[2].lower() if found[1] == "metadata.annotations" else found[2]
+        key = found[1].lower() if found[0] == "metadata.annotations" else found[1]
         invalid_with(errs, path, key, qualified_name(key))
     elif label not in allowed:
         field = "spec.nodeName" if label == "spec.host" else label
         if field not in allowed:
             errs.append(not_supported(f"{path}.fieldPath", field, allowed))
+
+
+def _subscript(label: str) -> tuple[str, str] | None:
+    """``field['key']`` in two; the field ends at the last bracket. None for anything else."""
+    head, bracket, key = label.removesuffix("']").rpartition("['")
+    return (head, key) if bracket and label.endswith("']") else None
 
 
 def _conversion_error(version: str, label: str, subscripted: str | None) -> str:

@@ -121,17 +121,20 @@ def check_env_from(errs: Errors, sources: list[Obj], path: str) -> None:
 
 def check_file_refs(errs: Errors, spec: Obj, path: str) -> None:
     """Variables read from files need an emptyDir volume to read from."""
+    volumes: dict[str | None, Obj] = {}
+    for volume in spec.get("volumes") or ():
+        volumes.setdefault(volume.get("name"), volume)
     for kind in ("initContainers", "containers", "ephemeralContainers"):
         for i, container in enumerate(spec.get(kind) or ()):
             for j, variable in enumerate(container.get("env") or ()):
                 ref = (variable.get("valueFrom") or {}).get("fileKeyRef")
                 if ref is not None:
                     where = f"{path}.{kind}[{i}].env[{j}].valueFrom.fileKeyRef.volumeName"
-                    _check_file_volume(errs, spec, ref.get("volumeName") or "", where)
+                    _check_file_volume(errs, volumes, ref.get("volumeName") or "", where)
 
 
-def _check_file_volume(errs: Errors, spec: Obj, name: str, path: str) -> None:
-    volume = next((v for v in spec.get("volumes") or () if v.get("name") == name), None)
+def _check_file_volume(errs: Errors, volumes: dict[str | None, Obj], name: str, path: str) -> None:
+    volume = volumes.get(name)
     if volume is None:
         errs.append(not_found_field(path, name))
     elif volume.get("emptyDir") is None:

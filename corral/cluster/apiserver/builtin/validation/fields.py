@@ -39,6 +39,7 @@ __all__ = [
     "not_found_field",
     "not_supported",
     "one_of",
+    "repeated",
     "required",
     "same",
     "too_long",
@@ -48,6 +49,8 @@ __all__ = [
 Errors: TypeAlias = list[FieldError]
 IMMUTABLE = "field is immutable"
 NEGATIVE = "must be greater than or equal to 0"
+MAX_REPEATED = 1 << 20
+"""Characters of one text that all the errors of an object together repeat."""
 _EMPTY = (list, type(None))
 
 
@@ -73,6 +76,12 @@ def invalid_with(errs: Errors, path: str, value: Any, messages: Iterable[str]) -
 def invalid_omitted(path: str, detail: str) -> FieldError:
     """An invalid value whose text is never printed."""
     return FieldError("FieldValueInvalid", path, f"Invalid value: {detail}")
+
+
+def repeated(text: str, times: int) -> str:
+    """A text that stands in ``times`` errors: cut where all of them would be too long together."""
+    most = max(MAX_REPEATED // max(times, 1), 64)
+    return text if len(text) <= most else f"{text[:most]}..."
 
 
 def one_of(

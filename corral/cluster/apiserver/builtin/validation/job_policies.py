@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import bisect
 import itertools
 from collections.abc import Sequence
 
@@ -85,10 +86,13 @@ def count_indexes(text: str, completions: int) -> int:
 def overlap(one: str, two: str, completions: int) -> int | None:
     """The first index in both lists; intervals that cannot be read are skipped."""
     taken = _intervals(one, completions)
+    ordered = sorted(taken)
+    starts = [start for start, _ in ordered]
+    reach = list(itertools.accumulate((end for _, end in ordered), max))
     for first, last in _intervals(two, completions):
-        for start, end in taken:
-            if start <= last and first <= end:
-                return max(start, first)
+        before = bisect.bisect_right(starts, last)  # these start early enough
+        if before and first <= reach[before - 1]:
+            return next(max(s, first) for s, e in taken if s <= last and first <= e)
     return None
 
 

@@ -13,6 +13,7 @@ from corral.cluster.apiserver.builtin.validation.fields import (
     invalid_value,
     invalid_with,
     not_supported,
+    repeated,
     required,
     too_long,
 )
@@ -36,6 +37,7 @@ __all__ = [
 ]
 
 _ANNOTATIONS_LIMIT = 256 * 1024
+_MANAGER_LIMIT = 128
 _STANDARD_FINALIZERS = frozenset(("kubernetes", "orphan", "foregroundDeletion"))
 _NOT_QUALIFIED = "name is neither a standard finalizer name nor is it fully qualified"
 
@@ -83,7 +85,8 @@ def _check_owner(errs: Errors, ref: Obj, path: str) -> None:
 
 
 def _check_owners(errs: Errors, refs: list[Obj], path: str) -> None:
-    first = ""
+    first = shown = ""
+    times = sum(bool(ref.get("controller")) for ref in refs)
     for i, ref in enumerate(refs):
         _check_owner(errs, ref, f"{path}[{i}]")
         if not ref.get("controller"):
@@ -94,9 +97,10 @@ def _check_owners(errs: Errors, refs: list[Obj], path: str) -> None:
                 "Only one reference can have Controller set to true. Found "
                 f'"true" in references for {first} and {current}'
             )
-            errs.append(invalid_value(path, refs, why))
+            shown = shown or repeated(show(refs), times)
+            errs.append(FieldError("FieldValueInvalid", path, f"Invalid value: {shown}: {why}"))
         else:
-            first = current
+            first = repeated(current, times)
 
 
 def check_finalizers(errs: Errors, finalizers: list[str], path: str) -> None:
@@ -128,8 +132,8 @@ def _check_managed_fields(errs: Errors, entries: list[Obj], path: str) -> None:
         if kind != "FieldsV1":
             errs.append(invalid_value(f"{path}[{i}].fieldsType", kind, "must be `FieldsV1`"))
         manager = entry.get("manager") or ""
-        if len(manager) > 128:
-            errs.append(too_long(f"{path}[{i}].manager", 128))
+        if len(manager) > _MANAGER_LIMIT:
+            errs.append(too_long(f"{path}[{i}].manager", _MANAGER_LIMIT))
         if not manager.isprintable():
             _check_printable(errs, manager, f"{path}[{i}].manager")
         if len(entry.get("subresource") or "") > 256:
@@ -137,10 +141,10 @@ def _check_managed_fields(errs: Errors, entries: list[Obj], path: str) -> None:
 
 
 def _check_printable(errs: Errors, text: str, path: str) -> None:
-    for i, char in enumerate(text):
+    for i, char in enumerate(text[:_MANAGER_LIMIT]):  # what is longer is refused as such
         if not char.isprintable():
             why = f"invalid character U+{ord(char):04X} (at position {i})"
-            errs.append(invalid_value(path, text, why))
+            errs.append(invalid_value(path, repeated(text, _MANAGER_LIMIT), why))
 
 
 def _check_common(errs: Errors, meta: Obj, path: str, namespaced: bool) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Set
 
 from corral.cluster.apiserver.builtin.validation.addresses import (
     check_cidr,
@@ -78,7 +78,7 @@ def _check_policy_port(errs: Errors, port: Obj, path: str) -> None:
             invalid_with(errs, where, end, port_number(end))
 
 
-def _check_block(errs: Errors, block: Obj, path: str, known: Sequence[str]) -> None:
+def _check_block(errs: Errors, block: Obj, path: str, known: Set[str]) -> None:
     cidr = block.get("cidr") or ""
     if not cidr:
         return
@@ -97,7 +97,7 @@ def _check_block(errs: Errors, block: Obj, path: str, known: Sequence[str]) -> N
             errs.append(invalid_value(where, text, "must be a strict subset of `cidr`"))
 
 
-def _check_peer(errs: Errors, peer: Obj, path: str, known: Sequence[str], late: Errors) -> None:
+def _check_peer(errs: Errors, peer: Obj, path: str, known: Set[str], late: Errors) -> None:
     count = 0
     for kind in ("podSelector", "namespaceSelector"):
         if peer.get(kind) is not None:
@@ -115,7 +115,7 @@ def _check_peer(errs: Errors, peer: Obj, path: str, known: Sequence[str], late: 
         errs.append(forbidden_field(path, "may not specify both ipBlock and another peer"))
 
 
-def _check_policy(errs: Errors, spec: Obj, known: Sequence[str]) -> None:
+def _check_policy(errs: Errors, spec: Obj, known: Set[str]) -> None:
     late: Errors = []
     check_selector(errs, spec.get("podSelector"), "spec.podSelector")
     for direction, peers in (("ingress", "from"), ("egress", "to")):
@@ -138,16 +138,16 @@ def _check_policy(errs: Errors, spec: Obj, known: Sequence[str]) -> None:
 
 
 def validate_network_policy(errs: Errors, obj: Obj, version: str) -> None:
-    _check_policy(errs, obj.get("spec") or {}, ())
+    _check_policy(errs, obj.get("spec") or {}, frozenset())
 
 
-def _blocks(spec: Obj) -> list[str]:
-    out: list[str] = []
+def _blocks(spec: Obj) -> set[str]:
+    out: set[str] = set()
     for direction, peers in (("ingress", "from"), ("egress", "to")):
         for rule in spec.get(direction) or ():
             for peer in rule.get(peers) or ():
                 if block := peer.get("ipBlock"):
-                    out += [block.get("cidr") or "", *(block.get("except") or ())]
+                    out.update((block.get("cidr") or "", *(block.get("except") or ())))
     return out
 
 

@@ -11,6 +11,7 @@ from corral.cluster.apiserver.builtin.validation.fields import (
 )
 from corral.cluster.apiserver.builtin.validation.quantities import canonical, cmp_quantity, nano
 from corral.cluster.apiserver.builtin.validation.resources import (
+    NO_CLAIMS,
     check_pod_resource_name,
     check_requirements,
 )
@@ -37,7 +38,7 @@ def _total_requests(spec: Obj) -> dict[str, int]:
             for name, amount in asked.items():
                 total[name] = total.get(name, 0) + amount
                 sidecars[name] = sidecars.get(name, 0) + amount
-            asked = dict(sidecars)
+            asked = {n: sidecars[n] for n in asked}  # the others ask for no more than before
         else:
             asked = {n: a + sidecars.get(n, 0) for n, a in asked.items()}
         for name, amount in asked.items():
@@ -54,7 +55,7 @@ def check_pod_resources(errs: Errors, spec: Obj, path: str) -> None:
     if resources.get("claims") is not None:
         why = "claims may not be set for Resources at pod-level"
         errs.append(forbidden_field(f"{where}.claims", why))
-    check_requirements(errs, resources, frozenset(), where, name_check=check_pod_resource_name)
+    check_requirements(errs, resources, NO_CLAIMS, where, name_check=check_pod_resource_name)
     requests, limits = resources.get("requests") or {}, resources.get("limits") or {}
     for name, amount in _total_requests(spec).items():
         if name in requests and amount > nano(requests[name]):

@@ -16,6 +16,7 @@ from corral.cluster.apiserver.builtin.validation.fields import (
     required,
     same,
 )
+from corral.cluster.apiserver.builtin.validation.meta import validate_object_meta_update
 from corral.cluster.apiserver.builtin.validation.names import (
     dns_subdomain,
     in_range,
@@ -97,11 +98,15 @@ def _check_deadline(errs: Errors, new: Obj, old: Obj) -> bool:
     return True
 
 
+def _toleration_key(item: Obj) -> frozenset[tuple[str, Any]]:
+    return frozenset((k, v) for k, v in item.items() if k != "tolerationSeconds")
+
+
 def _check_tolerations(errs: Errors, new: Obj, old: Obj) -> None:
     after = new.get("tolerations") or []
-    kept = [{k: v for k, v in t.items() if k != "tolerationSeconds"} for t in after]
+    kept = set(map(_toleration_key, after))
     for item in old.get("tolerations") or ():
-        if {k: v for k, v in item.items() if k != "tolerationSeconds"} not in kept:
+        if _toleration_key(item) not in kept:
             why = "existing toleration can not be modified except its tolerationSeconds"
             errs.append(forbidden_field("spec.tolerations", why))
             return
@@ -205,7 +210,7 @@ def validate_pod_update(errs: Errors, new: Obj, old: Obj, version: str) -> None:
 
 def validate_ephemeral_containers(new: Obj, old: Obj) -> list[FieldError]:
     """An update through the ``ephemeralcontainers`` subresource."""
-    errs: Errors = []
+    errs: Errors = validate_object_meta_update(new, old)
     check_pod_body(errs, new)
     if MIRROR in ((old.get("metadata") or {}).get("annotations") or {}):
         return [forbidden_field("", "static pods do not support ephemeral containers")]
@@ -223,8 +228,7 @@ def validate_ephemeral_containers(new: Obj, old: Obj) -> list[FieldError]:
     return errs
 
 
-def _may_restart(spec: Obj, kind: str, name: str, code: int) -> bool:
-    container: Obj = next((c for c in spec.get(kind) or () if c.get("name") == name), {})
+def _may_restart(spec: Obj, container: Obj | None, code: int) -> bool:
     if not container:
         return False
     policy = container.get("restartPolicy")
@@ -260,13 +264,15 @@ def _check_transitions(errs: Errors, new: Obj, old: Obj, spec: Obj) -> None:
         ("ephemeralContainerStatuses", ""),
     ):
         after = {s.get("name"): s for s in new.get(statuses) or ()}
+        containers = {c.get("name"): c for c in reversed(spec.get(kind) or ())}  # the first counts
         for i, status in enumerate(old.get(statuses) or ()):
             ended = (status.get("state") or {}).get("terminated")
             current = after.get(status.get("name"))
             if ended is None or current is None or (current.get("state") or {}).get("terminated"):
                 continue
             code = ended.get("exitCode") or 0
-            if kind and (free or _may_restart(spec, kind, status.get("name") or "", code)):
+            named = containers.get(status.get("name") or "")
+            if kind and (free or _may_restart(spec, named, code)):
                 continue
             why = "may not be transitioned to non-terminated state"
             errs.append(forbidden_field(f"status.{statuses}[{i}].state", why))
@@ -281,7 +287,7 @@ def _check_ips(errs: Errors, new: Obj, old: Obj, kind: str) -> None:
             return
         if single != first:
             errs.append(invalid_value(f"{path}[0].ip", first, "must be equal to `hostIP`"))
-    known = [e.get("ip") or "" for e in old.get(name) or ()]
+    known = {e.get("ip") or "" for e in old.get(name) or ()}
     ips = [e.get("ip") or "" for e in entries]
     for i, ip in enumerate(ips):
         check_ip(errs, ip, f"{path}[{i}]", known)

@@ -33,7 +33,11 @@ from corral.cluster.apiserver.builtin.validation.names import (
     qualified_name,
 )
 from corral.cluster.apiserver.builtin.validation.pod_resources import check_pod_resources
-from corral.cluster.apiserver.builtin.validation.resources import check_requirements
+from corral.cluster.apiserver.builtin.validation.resources import (
+    NO_CLAIMS,
+    ClaimNames,
+    check_requirements,
+)
 from corral.cluster.apiserver.builtin.validation.scheduling import (
     check_affinity,
     check_spread,
@@ -56,7 +60,6 @@ _RESTART_POLICIES = ("Always", "OnFailure", "Never")
 _DNS_POLICIES = ("ClusterFirstWithHostNet", "ClusterFirst", "Default", "None")
 _MAX_INT32 = 2**31 - 1
 _COST = re.compile(r"0|-?[1-9][0-9]*").fullmatch
-_NO_NAMES: frozenset[str] = frozenset()
 
 
 def check_pod_annotations(
@@ -71,11 +74,15 @@ def check_pod_annotations(
     cost = annotations.get(DELETION_COST)
     if cost is not None and not (_COST(cost) and -(2**31) <= int(cost) <= _MAX_INT32):
         errs.append(invalid_value(f"{path}[{DELETION_COST}]", cost, "must be a 32bit integer"))
+    names: set[str | None] | None = None
     for key, value in annotations.items():
         if key == _SECCOMP_POD or key.startswith(_SECCOMP_CONTAINER):
             _check_seccomp(errs, value, f"{path}.{key}")
         elif key.startswith(_APPARMOR):
-            _check_apparmor(errs, key, value, spec, f"{path}[{key}]")
+            if names is None:
+                kinds = ("containers", "initContainers", "ephemeralContainers")
+                names = {c.get("name") for kind in kinds for c in spec.get(kind) or ()}
+            _check_apparmor(errs, key, value, names, f"{path}[{key}]")
 
 
 def _check_seccomp(errs: Errors, value: str, path: str) -> None:
@@ -85,17 +92,16 @@ def _check_seccomp(errs: Errors, value: str, path: str) -> None:
         errs.append(invalid_value(path, value, "must be a valid seccomp profile"))
 
 
-def _check_apparmor(errs: Errors, key: str, value: str, spec: Obj, path: str) -> None:
+def _check_apparmor(errs: Errors, key: str, value: str, names: set[str | None], path: str) -> None:
     name = key[len(_APPARMOR) :]
-    kinds = ("containers", "initContainers", "ephemeralContainers")
-    if not any(c.get("name") == name for kind in kinds for c in spec.get(kind) or ()):
+    if name not in names:
         errs.append(invalid_value(path, name, "container not found"))
     if value not in ("", "runtime/default", "unconfined") and not value.startswith("localhost/"):
         why = f'invalid AppArmor profile name: "{value}"'
         errs.append(invalid_value(path, value, why))
 
 
-def _check_claims(errs: Errors, claims: list[Obj], path: str) -> set[str]:
+def _check_claims(errs: Errors, claims: list[Obj], path: str) -> ClaimNames:
     names: set[str] = set()
     for i, claim in enumerate(claims):
         where, name = f"{path}[{i}]", claim.get("name") or ""
@@ -120,7 +126,7 @@ def _check_claims(errs: Errors, claims: list[Obj], path: str) -> set[str]:
         if template is not None:
             where = f"{where}.resourceClaimTemplateName"
             invalid_with(errs, where, template, dns_subdomain(template))
-    return names
+    return ClaimNames(names)
 
 
 def _printed_claim(claim: Obj) -> Obj:
@@ -253,7 +259,7 @@ def _check_tail(errs: Errors, spec: Obj, path: str) -> None:
         allowed = ("PreemptLowerPriority", "Never")
         one_of(errs, f"{path}.preemptionPolicy", policy, allowed)
     if overhead := spec.get("overhead"):
-        check_requirements(errs, {"limits": overhead}, _NO_NAMES, f"{path}.overhead")
+        check_requirements(errs, {"limits": overhead}, NO_CLAIMS, f"{path}.overhead")
     if spec.get("os") is not None:
         check_os(errs, spec, path)
     check_file_refs(errs, spec, path)
@@ -307,7 +313,7 @@ def check_pod_spec(
     volumes = spec.get("volumes")
     sound = check_volumes(errs, volumes, pod_name, f"{path}.volumes") if volumes else {}
     claims = spec.get("resourceClaims")
-    names = _check_claims(errs, claims, f"{path}.resourceClaims") if claims else _NO_NAMES
+    names = _check_claims(errs, claims, f"{path}.resourceClaims") if claims else NO_CLAIMS
     pod = PodContext(
         spec=spec,
         volumes=sound,

@@ -61,11 +61,12 @@ def _check_match(errs: Errors, match: Obj, path: str) -> None:
     for kind in ("resourceRules", "excludeResourceRules"):
         for i, rule in enumerate(match.get(kind) or ()):
             where = f"{path}.{kind}[{i}]"
-            names = rule.get("resourceNames") or []
-            for j, name in enumerate(names):
+            seen: set[str] = set()
+            for j, name in enumerate(rule.get("resourceNames") or ()):
                 invalid_with(errs, f"{where}.resourceNames[{j}]", name, path_segment(name))
-                if name in names[:j]:
+                if name in seen:
                     errs.append(duplicate(f"{where}.resourceNames[{j}]", name))
+                seen.add(name)
             check_rule(errs, rule, where)
 
 
@@ -283,11 +284,13 @@ def validate_policy_binding(errs: Errors, obj: Obj, version: str) -> None:
         invalid_with(errs, "spec.policyName", name, dns_subdomain(name))
     _check_bound(errs, spec)
     actions, path = spec.get("validationActions") or [], "spec.validationActions"
+    seen: set[str] = set()
     for i, action in enumerate(actions):
         if action not in ("Audit", "Deny", "Warn"):
             errs.append(not_supported(f"{path}[{i}]", action, ("Audit", "Deny", "Warn")))
-        if action in actions[:i]:
+        if action in seen:
             errs.append(duplicate(f"{path}[{i}]", action))
+        seen.add(action)
     if "Deny" in actions and "Warn" in actions:
         why = (
             "must not contain both Deny and Warn (repeating the same validation failure "

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Set
 from typing import Any
 
 from corral.cluster.apiserver.builtin.validation.fields import (
     IMMUTABLE,
     Errors,
+    FieldError,
     duplicate,
     forbidden_field,
     invalid_value,
@@ -70,28 +72,36 @@ def _check_amounts(errs: Errors, amounts: dict[str, Any] | None, path: str) -> N
         check_amount(errs, name, amount, f"{path}[{name}]")
 
 
-def _check_scopes(errs: Errors, spec: Obj) -> None:
+def _unfit_scopes(hard: Iterable[str]) -> frozenset[str]:
+    """The scopes that do not go with one of the resources at least."""
+    names = [name for name in hard if is_standard_quota(name)]
+    return frozenset(s for s in _SCOPES if not all(_scope_fits(s, name) for name in names))
+
+
+def _check_scopes(errs: Errors, spec: Obj, unfit: Set[str]) -> None:
     scopes, path = spec.get("scopes") or [], "spec.scopes"
-    for scope in scopes:
-        if scope not in _SCOPES:
-            errs.append(invalid_value(path, scopes, "unsupported scope"))
-        for name in sorted(spec.get("hard") or ()):
-            if is_standard_quota(name) and not _scope_fits(scope, name):
-                errs.append(invalid_value(path, scopes, "unsupported scope applied to resource"))
+    distinct = dict.fromkeys(scopes)
+    said: set[str] = set()
+    for scope in distinct:
+        for wrong, why in (
+            (scope not in _SCOPES, "unsupported scope"),
+            (scope in unfit, "unsupported scope applied to resource"),
+        ):
+            if wrong and why not in said:
+                said.add(why)
+                errs.append(invalid_value(path, scopes, why))
     for pair in _PAIRS:
-        if all(p in scopes for p in pair):
+        if all(p in distinct for p in pair):
             errs.append(invalid_value(path, scopes, "conflicting scopes"))
 
 
-def _check_requirement(errs: Errors, spec: Obj, item: Obj, path: str) -> None:
+def _check_requirement(errs: Errors, item: Obj, path: str, unfit: FieldError | None) -> None:
     scope, operator = item.get("scopeName") or "", item.get("operator") or ""
     values = item.get("values") or []
     if scope not in _SCOPES:
         errs.append(invalid_value(f"{path}.scopeName", scope, "unsupported scope"))
-    for name in sorted(spec.get("hard") or ()):
-        if is_standard_quota(name) and not _scope_fits(scope, name):
-            shown = capitalised(spec["scopeSelector"])
-            errs.append(invalid_value(path, shown, "unsupported scope applied to resource"))
+    if unfit is not None:
+        errs.append(unfit)
     if scope in _EXISTS_ONLY and operator != "Exists":
         why = (
             "must be 'Exists' when scope is any of ResourceQuotaScopeTerminating, "
@@ -113,14 +123,18 @@ def _check_requirement(errs: Errors, spec: Obj, item: Obj, path: str) -> None:
 
 def _check_spec(errs: Errors, spec: Obj) -> None:
     _check_amounts(errs, spec.get("hard"), "spec.hard")
-    _check_scopes(errs, spec)
+    unfit = _unfit_scopes(spec.get("hard") or ())
+    _check_scopes(errs, spec, unfit)
     selector = spec.get("scopeSelector")
     if selector is None:
         return
     path = "spec.scopeSelector.matchExpressions"
     items = selector.get("matchExpressions") or ()
+    why = "unsupported scope applied to resource"
+    wrong = invalid_value(path, capitalised(selector), why) if unfit else None
     for item in items:
-        _check_requirement(errs, spec, item, path)
+        found = wrong if item.get("scopeName") in unfit else None
+        _check_requirement(errs, item, path, found)
     named = {i.get("scopeName") for i in items}
     for pair in _PAIRS:
         if all(p in named for p in pair):

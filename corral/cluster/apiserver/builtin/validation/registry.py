@@ -18,6 +18,7 @@ from corral.cluster.apiserver.builtin.validation import (
     devices,
     endpoint_slices,
     events,
+    flowcontrol,
     job_status,
     jobs,
     networking,
@@ -218,8 +219,12 @@ _OTHERS = {
         devices.validate_slice, devices.validate_slice_update, namespaced=False),
     ("storagemigration.k8s.io", "StorageVersionMigration"): Rules(
         devices.validate_migration, devices.validate_migration_update, namespaced=False),
-    ("flowcontrol.apiserver.k8s.io", "FlowSchema"): Rules(namespaced=False),
-    ("flowcontrol.apiserver.k8s.io", "PriorityLevelConfiguration"): Rules(namespaced=False),
+    ("flowcontrol.apiserver.k8s.io", "FlowSchema"): Rules(
+        flowcontrol.validate_flow_schema, _again(flowcontrol.validate_flow_schema),
+        flowcontrol.validate_flow_status, namespaced=False),
+    ("flowcontrol.apiserver.k8s.io", "PriorityLevelConfiguration"): Rules(
+        flowcontrol.validate_priority_level, _again(flowcontrol.validate_priority_level),
+        flowcontrol.validate_flow_status, namespaced=False),
 }  # fmt: skip
 
 _RULES: dict[tuple[str, str], Rules] = {

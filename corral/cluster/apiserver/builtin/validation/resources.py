@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Set
+import heapq
+from collections.abc import Callable
+from functools import cached_property
 from typing import Any
 
 from corral.cluster.apiserver.builtin.validation.fields import (
+    MAX_REPEATED,
     NEGATIVE,
     Errors,
     FieldError,
@@ -28,6 +31,8 @@ from corral.cluster.apiserver.errors import show
 from corral.kube.types import Obj
 
 __all__ = [
+    "NO_CLAIMS",
+    "ClaimNames",
     "check_amount",
     "check_container_resource_name",
     "check_pod_resource_name",
@@ -62,7 +67,32 @@ _QUOTA = (
 )
 _STANDARD = _QUOTA | {"storage"}
 _POD_LEVEL = ("cpu", "hugepages-", "memory")
+_MOST_SHOWN = 100
+"""Names of claims that one error lists."""
 
+
+class ClaimNames(frozenset[str]):
+    """The names of a pod's claims, and how the errors about other names list them."""
+
+    _left = MAX_REPEATED
+    """Characters that may still be used for lists in the errors about this pod."""
+
+    def listed(self) -> str:
+        """All of them; the first ones where they are many, or in many errors."""
+        if not self:
+            return " which is empty"
+        whole = len(self._text) <= max(self._left, 64)
+        text = self._text if whole else f"{self._text[:64]}..."
+        self._left -= len(text)
+        return text
+
+    @cached_property
+    def _text(self) -> str:
+        more = ", ..." if len(self) > _MOST_SHOWN else ""
+        return ": " + ", ".join(heapq.nsmallest(_MOST_SHOWN, self)) + more
+
+
+NO_CLAIMS = ClaimNames()
 NameCheck = Callable[[Errors, str, str], None]
 
 
@@ -163,7 +193,7 @@ def _check_against_limit(
 def check_requirements(
     errs: Errors,
     requirements: Obj | None,
-    claim_names: Set[str],
+    claim_names: ClaimNames,
     path: str,
     *,
     name_check: NameCheck = check_container_resource_name,
@@ -192,22 +222,25 @@ def check_requirements(
         _check_claims(errs, claims, claim_names, f"{path}.claims")
 
 
-def _check_claims(errs: Errors, claims: list[Obj], known: Set[str], path: str) -> None:
+def _check_claims(errs: Errors, claims: list[Obj], known: ClaimNames, path: str) -> None:
     seen: set[str] = set()
+    named: set[str] = set()
     for i, claim in enumerate(claims):
         where = f"{path}[{i}]"
         name = claim.get("name") or ""
         if not name:
             errs.append(required(where))
             continue
-        _check_claim_unique(errs, claim, seen, where)
+        _check_claim_unique(errs, claim, seen, named, where)
         if name not in known:
-            detail = ": " + ", ".join(sorted(known)) if known else " which is empty"
-            why = f"must be one of the names in pod.spec.resourceClaims{detail}"
+            why = f"must be one of the names in pod.spec.resourceClaims{known.listed()}"
             errs.append(FieldError("FieldValueNotFound", where, f"Not found: {show(name)}: {why}"))
 
 
-def _check_claim_unique(errs: Errors, claim: Obj, seen: set[str], where: str) -> None:
+def _check_claim_unique(
+    errs: Errors, claim: Obj, seen: set[str], named: set[str], where: str
+) -> None:
+    """``seen`` has what claims ask for, as ``name/request``, and ``named`` its bare names."""
     name, request = claim["name"], claim.get("request") or ""
     if name in seen:
         errs.append(duplicate(where, name))
@@ -218,6 +251,7 @@ def _check_claim_unique(errs: Errors, claim: Obj, seen: set[str], where: str) ->
         key = f"{name}/{request}"
     if key in seen:
         errs.append(duplicate(where, key))
-    elif not request and any(k.partition("/")[0] == name for k in seen):
+    elif not request and name in named:
         errs.append(duplicate(where, name))
     seen.add(key)
+    named.add(key.partition("/")[0])

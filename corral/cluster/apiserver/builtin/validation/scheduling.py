@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections import Counter
+
 from corral.cluster.apiserver.builtin.validation.fields import (
     Errors,
     FieldError,
@@ -128,15 +130,19 @@ def _check_match_keys(errs: Errors, term: Obj, path: str) -> None:
     _check_label_keys(errs, match, selector, f"{path}.matchLabelKeys")
     _check_label_keys(errs, mismatch, selector, f"{path}.mismatchLabelKeys")
     if selector is not None:
+        first: dict[str, int] = {}
+        for i, key in enumerate(match):
+            first.setdefault(key, i)
         seen = set(selector.get("matchLabels") or ())
         for item in selector.get("matchExpressions") or ():
             key = item.get("key") or ""
-            if key in match and key in seen:
+            if key in first and key in seen:
                 why = "exists in both matchLabelKeys and labelSelector"
-                errs.append(invalid_value(f"{path}[{match.index(key)}]", key, why))
+                errs.append(invalid_value(f"{path}[{first[key]}]", key, why))
             seen.add(key)
+    excluded = set(mismatch)
     for i, key in enumerate(match):
-        if key in mismatch:
+        if key in excluded:
             why = "exists in both matchLabelKeys and mismatchLabelKeys"
             errs.append(invalid_value(f"{path}.matchLabelKeys[{i}]", key, why))
 
@@ -224,11 +230,15 @@ def check_taints(errs: Errors, taints: list[Obj], path: str) -> None:
         seen.add((effect, key))
 
 
+def _spread_pair(constraint: Obj) -> tuple[str, str]:
+    return constraint.get("topologyKey") or "", constraint.get("whenUnsatisfiable") or ""
+
+
 def check_spread(errs: Errors, constraints: list[Obj], path: str) -> None:
+    later = Counter(map(_spread_pair, constraints))
     for i, item in enumerate(constraints):
         where = f"{path}[{i}]"
-        skew, action = int_of(item.get("maxSkew")), item.get("whenUnsatisfiable") or ""
-        key = item.get("topologyKey") or ""
+        skew, (key, action) = int_of(item.get("maxSkew")), _spread_pair(item)
         if skew <= 0:
             errs.append(invalid_value(f"{where}.maxSkew", skew, "must be greater than zero"))
         if not key:
@@ -236,14 +246,12 @@ def check_spread(errs: Errors, constraints: list[Obj], path: str) -> None:
         if action not in ("DoNotSchedule", "ScheduleAnyway"):
             allowed = ("DoNotSchedule", "ScheduleAnyway")
             errs.append(not_supported(f"{where}.whenUnsatisfiable", action, allowed))
-        for other in constraints[i + 1 :]:
-            pair = (other.get("topologyKey") or "", other.get("whenUnsatisfiable") or "")
-            if pair == (key, action):
-                shown = f"{{{key}, {action}}}"
-                body = f"Duplicate value: {show(shown)}"
-                field = f"{where}.{{topologyKey, whenUnsatisfiable}}"
-                errs.append(FieldError("FieldValueDuplicate", field, body))
-                break
+        later[key, action] -= 1
+        if later[key, action]:
+            shown = f"{{{key}, {action}}}"
+            body = f"Duplicate value: {show(shown)}"
+            field = f"{where}.{{topologyKey, whenUnsatisfiable}}"
+            errs.append(FieldError("FieldValueDuplicate", field, body))
         _check_spread_options(errs, item, action, where)
 
 

@@ -167,7 +167,7 @@ def _check_cluster_ips(errs: Errors, spec: Obj, old: Obj) -> None:
     elif not first and ips:
         errs.append(invalid_value(path, ips, "must be empty when `clusterIP` is not specified"))
     _check_families(errs, spec)
-    known, sound = old.get("clusterIPs") or (), True
+    known, sound = frozenset(old.get("clusterIPs") or ()), True
     for i, ip in enumerate(ips):
         before = len(errs)
         if i == 0 and ip == "None":
@@ -199,7 +199,7 @@ def _check_source_ranges(errs: Errors, obj: Obj, spec: Obj, old: Obj) -> None:
         path = "spec.LoadBalancerSourceRanges"
         if not is_lb:
             errs.append(forbidden_field(path, _ONLY_LB))
-        known = [r.strip() for r in old.get("loadBalancerSourceRanges") or ()]
+        known = {r.strip() for r in old.get("loadBalancerSourceRanges") or ()}
         for i, value in enumerate(ranges):
             check_cidr(errs, value.strip(), f"{path}[{i}]", known)
     elif _RANGES in annotations:
@@ -270,9 +270,10 @@ def _check(errs: Errors, obj: Obj, old: Obj) -> None:
     if selector := spec.get("selector"):
         check_labels(errs, selector, "spec.selector")
     _check_affinity(errs, spec)
+    known = frozenset(old.get("externalIPs") or ())
     for i, ip in enumerate(spec.get("externalIPs") or ()):
         before = len(errs)
-        check_ip(errs, ip, f"spec.externalIPs[{i}]", old.get("externalIPs") or ())
+        check_ip(errs, ip, f"spec.externalIPs[{i}]", known)
         if len(errs) == before:
             check_endpoint_ip(errs, ip, f"spec.externalIPs[{i}]")
     one_of(errs, "spec.type", spec.get("type"), _TYPES)
@@ -363,7 +364,7 @@ def validate_service_update(errs: Errors, new: Obj, old: Obj, version: str) -> N
 
 def check_load_balancer(errs: Errors, new: Obj, old: Obj, *, ip_mode: bool) -> None:
     """The ``status.loadBalancer`` of a service or an ingress."""
-    known = [i.get("ip") or "" for i in old.get("ingress") or ()]
+    known = {i.get("ip") or "" for i in old.get("ingress") or ()}
     for i, item in enumerate(new.get("ingress") or ()):
         path = f"status.loadBalancer.ingress[{i}]"
         ip, mode, host = item.get("ip") or "", item.get("ipMode"), item.get("hostname") or ""

@@ -52,24 +52,27 @@ def _check_parameters(errs: Errors, params: dict[str, str], *, needed: bool) -> 
 
 
 def _check_topologies(errs: Errors, terms: list[Obj]) -> None:
-    seen: list[dict[str, set[str]]] = []
+    seen: set[frozenset[tuple[str, frozenset[str]]]] = set()
     for i, term in enumerate(terms):
         path = f"allowedTopologies[{i}].matchLabelExpressions"
-        found: dict[str, set[str]] = {}
+        found: dict[str, frozenset[str]] = {}
         for j, item in enumerate(term.get("matchLabelExpressions") or ()):
             key, values = item.get("key") or "", item.get("values") or []
             if not values:
                 errs.append(required(f"{path}[{j}].values"))
+            known: set[str] = set()
             for k, value in enumerate(values):
-                if value in values[:k]:
+                if value in known:
                     errs.append(duplicate(f"{path}[{j}].values[{k}]", value))
+                known.add(value)
             check_label_name(errs, f"{path}[{j}].key", key)
             if key in found:
                 errs.append(duplicate(f"{path}[{j}].key", key))
-            found[key] = set(values)
-        if found in seen:
+            found[key] = frozenset(values)
+        topology = frozenset(found.items())
+        if topology in seen:
             errs.append(duplicate(path, ""))
-        seen.append(found)
+        seen.add(topology)
 
 
 def validate_storage_class(errs: Errors, obj: Obj, version: str) -> None:
@@ -154,12 +157,13 @@ def validate_csi_node(errs: Errors, obj: Obj, version: str) -> None:
         if name in seen:
             errs.append(duplicate(f"{path}.name", name))
         seen.add(name)
-        keys = driver.get("topologyKeys") or []
-        for j, key in enumerate(keys):
+        keys: set[str] = set()
+        for key in driver.get("topologyKeys") or ():
             if not key:
                 errs.append(required(path, key))
-            if key in keys[:j]:
+            if key in keys:
                 errs.append(duplicate(path, key))
+            keys.add(key)
             invalid_with(errs, path, key, qualified_name(key))
 
 

@@ -11,6 +11,7 @@ from corral.cluster.apiserver.builtin.validation.fields import (
     invalid_value,
     invalid_with,
     not_supported,
+    repeated,
     required,
     too_many,
 )
@@ -140,12 +141,14 @@ def check_webhook_service(errs: Errors, service: Obj, path: str) -> None:
         return
     if not target.startswith("/"):
         errs.append(invalid_value(where, target, "must start with a '/'"))
-    for i, step in enumerate(target[1:].removesuffix("/").split("/")):
+    steps = target[1:].removesuffix("/").split("/")
+    shown = repeated(target, len(steps))
+    for i, step in enumerate(steps):
         if not step:
-            errs.append(invalid_value(where, target, f"segment[{i}] may not be empty"))
+            errs.append(invalid_value(where, shown, f"segment[{i}] may not be empty"))
             continue
         for message in dns_subdomain(step):
-            errs.append(invalid_value(where, target, f"segment[{i}]: {message}"))
+            errs.append(invalid_value(where, shown, f"segment[{i}]: {message}"))
 
 
 def _check_client(errs: Errors, config: Obj, path: str) -> None:
@@ -169,11 +172,13 @@ def _check_versions(errs: Errors, versions: list[str], path: str) -> None:
     if not versions:
         errs.append(required(path, "must specify one of v1, v1beta1"))
         return
+    seen: set[str] = set()
     for i, version in enumerate(versions):
-        if version in versions[:i]:
+        if version in seen:
             errs.append(invalid_value(f"{path}[{i}]", version, "duplicate version"))
         else:
             invalid_with(errs, f"{path}[{i}]", version, dns1035_label(version))
+        seen.add(version)
     if not {"v1", "v1beta1"} & set(versions):
         errs.append(invalid_value(path, versions, "must include at least one of v1, v1beta1"))
 

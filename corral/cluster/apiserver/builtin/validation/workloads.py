@@ -198,8 +198,8 @@ def _with_claim_volumes(spec: Obj) -> Obj:
     if not claims and not pod.get("subdomain") and not pod.get("hostname"):
         return template
     pod = {k: v for k, v in pod.items() if k not in ("subdomain", "hostname")}
-    names = [(c.get("metadata") or {}).get("name") or "" for c in claims]
-    made = [{"name": n, "persistentVolumeClaim": {"claimName": n}} for n in dict.fromkeys(names)]
+    names = dict.fromkeys((c.get("metadata") or {}).get("name") or "" for c in claims)
+    made = [{"name": n, "persistentVolumeClaim": {"claimName": n}} for n in names]
     own = [v for v in pod.get("volumes") or () if v.get("name") not in names]
     if made:
         pod["volumes"] = [*made, *own]

@@ -12,11 +12,11 @@ import pytest
 from corral.cluster.apiserver.admission.chain import Chain, Plugin
 from corral.cluster.apiserver.auth.authorization import Authorizer
 from corral.cluster.apiserver.auth.users import UserInfo
+from corral.cluster.apiserver.crud.core import AdmissionRequest, Registry
+from corral.cluster.apiserver.crud.delete import Deleter
+from corral.cluster.apiserver.crud.kind import Kind
+from corral.cluster.apiserver.crud.write import Writer
 from corral.cluster.apiserver.kinds import BuiltinKind
-from corral.cluster.apiserver.registry.core import AdmissionRequest, Registry
-from corral.cluster.apiserver.registry.delete import Deleter
-from corral.cluster.apiserver.registry.kind import Kind
-from corral.cluster.apiserver.registry.write import Writer
 from corral.cluster.apiserver.requests import Context
 from corral.cluster.apiserver.resources import Catalog
 from corral.cluster.apiserver.store import Store

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from corral.cluster.apiserver.admission.amounts import pod_total
 from corral.cluster.apiserver.admission.limits import ANNOTATION, LimitRanger
+from corral.cluster.apiserver.admission.quotas.amounts import pod_total
 from corral.kube.errors import Forbidden
 
 CONTAINER = {

@@ -7,9 +7,9 @@ from datetime import UTC, datetime
 
 import pytest
 
-from corral.cluster.apiserver.admission.quota import ResourceQuota
-from corral.cluster.apiserver.admission.quota_usage import QuotaUsage
-from corral.cluster.apiserver.admission.usage import counted, tracks
+from corral.cluster.apiserver.admission.quotas.plugin import ResourceQuota
+from corral.cluster.apiserver.admission.quotas.status import QuotaUsage
+from corral.cluster.apiserver.admission.quotas.usage import counted, tracks
 from corral.kube.errors import AlreadyExists, Forbidden
 
 

@@ -4,7 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-from corral.cluster.apiserver.admission.security import Level, PodSecurity, evaluate, policy
+from corral.cluster.apiserver.admission.podsecurity.plugin import (
+    Level,
+    PodSecurity,
+    evaluate,
+    policy,
+)
 from corral.kube.errors import Forbidden, Invalid
 
 PREFIX = "pod-security.kubernetes.io/"

@@ -17,14 +17,14 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 
 from corral.cluster.apiserver.admission.chain import Plugin
-from corral.cluster.apiserver.admission.client import (
+from corral.cluster.apiserver.admission.webhooks.client import (
     CallError,
     Endpoint,
     ServiceResolver,
     WebhookClient,
     endpoint_of,
 )
-from corral.cluster.apiserver.admission.webhooks import MutatingWebhooks, ValidatingWebhooks
+from corral.cluster.apiserver.admission.webhooks.plugin import MutatingWebhooks, ValidatingWebhooks
 from corral.cluster.apiserver.auth.users import UserInfo
 from corral.kube.errors import ApiError, BadRequest, Forbidden, InternalError, NotFound
 

@@ -15,8 +15,8 @@ from corral.cluster.apiserver.crd.columns import (
 )
 from corral.cluster.apiserver.crd.formats import duration_nanoseconds, is_format
 from corral.cluster.apiserver.crd.jsonpath import compile_path
-from corral.cluster.apiserver.crd.patterns import compile_pattern, pattern_problem
 from corral.cluster.apiserver.crd.problems import go_number
+from corral.cluster.apiserver.patterns import compile_pattern, pattern_problem
 
 NOW = datetime(2026, 11, 15, 8, 2, 44, tzinfo=UTC)
 OBJ: dict[str, Any] = {

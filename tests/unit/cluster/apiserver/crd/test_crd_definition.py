@@ -9,8 +9,12 @@ from typing import Any
 
 import pytest
 
-from corral.cluster.apiserver.crd.conditions import crd_conditions, is_established
-from corral.cluster.apiserver.crd.definition import default_crd, validate_crd, validate_crd_update
+from corral.cluster.apiserver.crd.definition.conditions import crd_conditions, is_established
+from corral.cluster.apiserver.crd.definition.kind import (
+    default_crd,
+    validate_crd,
+    validate_crd_update,
+)
 
 CASES = json.loads((Path(__file__).parent / "data" / "definitions.json").read_text())
 WHEN = "2026-01-01T00:00:00Z"
@@ -192,3 +196,19 @@ def test_at_most_eight_selectable_fields() -> None:
         "spec.selectableFields: Too many: 9: must have at most 8 items"
     ]
     assert validate_crd_update(made, copy.deepcopy(made)) == []
+
+
+def test_rules_over_the_limit_of_one_stay_where_the_schema_does() -> None:
+    """They came before the limit did: another field of the definition can still be changed."""
+    made = crd()
+    numbers: dict[str, Any] = {"type": "array", "maxItems": 2_000, "items": {"type": "integer"}}
+    rule = {"rule": "self.all(a, self.all(b, a + b >= 0))"}
+    numbers["x-kubernetes-validations"] = [rule]
+    schema = {"type": "object", "properties": {"spec": numbers}}
+    made["spec"]["versions"][0]["schema"] = {"openAPIV3Schema": schema}
+    changed = copy.deepcopy(made)
+    changed["spec"]["names"]["shortNames"] = ["th"]
+    assert [p.type for p in validate_crd(changed)] == ["FieldValueForbidden"]
+    assert validate_crd_update(changed, made) == []
+    rule["rule"] += " && true"
+    assert [p.type for p in validate_crd_update(changed, made)] == ["FieldValueForbidden"]

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from corral.cluster.apiserver.crd.definition import default_crd, validate_crd
+from corral.cluster.apiserver.crd.definition.kind import default_crd, validate_crd
 from corral.cluster.apiserver.crd.structural import compile_version
 from corral.kube.errors import BadRequest, InternalError
 

@@ -8,7 +8,7 @@ import orjson
 import pytest
 
 from corral.cluster.apiserver.http.discovery import Discovery
-from corral.cluster.apiserver.http.openapi import OpenApi
+from corral.cluster.apiserver.http.openapi.v3 import OpenApi
 from corral.cluster.apiserver.resources import Catalog, ResourceInfo, Subresource
 from corral.kube.types import Obj
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from corral.cluster.apiserver.http.negotiate import Output, encode, output
+from corral.cluster.apiserver.http.negotiate import as_yaml, indented, output
 from corral.kube import errors
 
 KUBECTL = (
@@ -59,6 +59,6 @@ def test_refused(accept: str) -> None:
 
 
 def test_yaml_is_encoded() -> None:
-    body = encode(Output("application/yaml"), b'{"b":[1,"2"],"a":{"c":null}}')
+    body = as_yaml(b'{"b":[1,"2"],"a":{"c":null}}')
     assert body == b"a:\n  c: null\nb:\n- 1\n- '2'\n"
-    assert encode(Output(), b'{"a":1}') == b'{"a":1}\n'
+    assert indented(b'{"a":1}\n') == b'{\n  "a": 1\n}'

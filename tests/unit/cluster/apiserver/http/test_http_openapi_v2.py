@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from corral.cluster.apiserver.http.openapi_proto import encode_document
-from corral.cluster.apiserver.http.openapi_v2 import document, to_v2_operation, to_v2_schema
+from corral.cluster.apiserver.http.openapi.proto import encode_document
+from corral.cluster.apiserver.http.openapi.v2 import document, to_v2_operation, to_v2_schema
 
 NAME = "test.example.v1.Thing"
 REF = {"$ref": f"#/components/schemas/{NAME}"}

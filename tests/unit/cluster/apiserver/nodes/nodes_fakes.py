@@ -38,6 +38,7 @@ container_memory_working_set_bytes{{container="a",namespace="default",pod="one"}
 container_start_time_seconds{{container="a",namespace="default",pod="one"}} 1.0 {at}
 container_cpu_usage_seconds_total{{container="x",namespace="default",pod="other"}} 5 {at}
 """
+POD_IP = "127.88.0.1"
 
 
 def make_certificate(folder: Path) -> tuple[Path, Path]:
@@ -216,7 +217,7 @@ def pod(name: str, node_name: str = "", *, containers: tuple[str, ...] = ("a",))
         "kind": "Pod",
         "metadata": {"name": name, "namespace": "default", "labels": {"app": name}},
         "spec": spec,
-        "status": {"phase": "Running", "podIP": "127.0.0.1", "podIPs": [{"ip": "127.0.0.1"}]},
+        "status": {"phase": "Running", "podIP": POD_IP, "podIPs": [{"ip": POD_IP}]},
     }
 
 
@@ -282,6 +283,9 @@ async def serving(handler: Any, tls: ssl.SSLContext | None) -> AsyncIterator[int
     await runner.setup()
     site = web.TCPSite(runner, "127.0.0.1", 0, ssl_context=tls)
     await site.start()
+    # pods have addresses of their own, also where they are on the loopback
+    port = runner.addresses[0][1]
+    await web.TCPSite(runner, POD_IP, port, ssl_context=tls).start()
     try:
         yield runner.addresses[0][1]
     finally:

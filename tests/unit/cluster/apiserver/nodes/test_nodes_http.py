@@ -11,7 +11,7 @@ from typing import Any
 
 import aiohttp
 import pytest
-from nodes_fakes import ALICE, Cluster, node, pod, running_cluster
+from nodes_fakes import ALICE, POD_IP, Cluster, node, pod, running_cluster
 
 from corral.cluster.apiserver import requests
 from corral.cluster.apiserver.auth.attributes import Attributes
@@ -89,6 +89,7 @@ async def test_log_follow_streams_and_ends_with_its_reader(cluster: Cluster, pat
         await cluster.kubelet.ended.wait()
 
 
+UNREACHED = f"dial tcp {POD_IP}:1: connect: connection refused"
 REFUSED = "dial tcp 127.0.0.1:1: connect: connection refused"
 LOG_ERRORS = {
     "kubelet 400": ("broken/log?container=400", 400, "container is waiting to start"),
@@ -191,7 +192,7 @@ async def test_service_proxy(cluster: Cluster) -> None:
     port = {"port": 80, "name": "web"}
     cluster.objects.put("/services", {"metadata": where, "spec": {"ports": [port]}})
     one = {
-        "addresses": ["127.0.0.1"],
+        "addresses": [POD_IP],
         "conditions": {"ready": True},
         "targetRef": {"kind": "Pod", "namespace": "default", "name": "one"},
     }
@@ -234,7 +235,7 @@ PROXY_ERRORS = {
         404,
         'services "nope" not found',
     ),
-    "refused": (f"{PODS}/one:1/proxy/", 503, f"error trying to reach service: {REFUSED}"),
+    "refused": (f"{PODS}/one:1/proxy/", 503, f"error trying to reach service: {UNREACHED}"),
 }
 
 
@@ -245,7 +246,10 @@ async def test_proxy_errors(cluster: Cluster, name: str) -> None:
     assert (status, json.loads(body)["message"]) == (code, message)
 
 
-@pytest.mark.parametrize("address", ["169.254.169.254", "224.0.0.1", "0.0.0.0", ""])
+@pytest.mark.parametrize(
+    "address",
+    ["169.254.169.254", "224.0.0.1", "0.0.0.0", "", "127.0.0.1", "::1", "::ffff:127.0.0.1"],
+)
 async def test_addresses_that_no_pod_has(cluster: Cluster, address: str) -> None:
     strange = pod("strange", "n1")
     strange["status"] = {"podIP": address}

@@ -8,7 +8,7 @@ from typing import Any
 import orjson
 import pytest
 
-from corral.cluster.apiserver.registry.read import ListOptions, list_options
+from corral.cluster.apiserver.crud.read import ListOptions, list_options
 from corral.cluster.apiserver.store import Limits
 from corral.kube import errors
 from corral.kube.selectors import Selector

@@ -6,8 +6,8 @@ from typing import Any
 import orjson
 import pytest
 
-from corral.cluster.apiserver.wire import decode_json, emptied, message, message_for, normalise
-from corral.cluster.apiserver.wire.types import Message
+from corral.cluster.apiserver.codec import decode_json, emptied, message, message_for, normalise
+from corral.cluster.apiserver.codec.types import Message
 
 
 def found(api_version: str, kind: str) -> Message:

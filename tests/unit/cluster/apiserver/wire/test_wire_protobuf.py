@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from corral.cluster.apiserver.wire import decode_protobuf, message
+from corral.cluster.apiserver.codec import decode_protobuf, message
 from corral.kube import errors
 
 CAPTURED: dict[str, tuple[str, dict[str, Any]]] = {

@@ -5,7 +5,7 @@ from typing import Any
 import orjson
 import pytest
 
-from corral.cluster.apiserver.wire import decode_json, message, normalise, strict_error
+from corral.cluster.apiserver.codec import decode_json, message, normalise, strict_error
 from corral.kube import errors
 
 

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from corral.cluster.apiserver.wire import message, restore_error, whole_numbers
+from corral.cluster.apiserver.codec import message, restore_error, whole_numbers
 
 
 def pod(**spec: Any) -> dict[str, Any]:

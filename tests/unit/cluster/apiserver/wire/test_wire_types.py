@@ -1,6 +1,6 @@
 import pytest
 
-from corral.cluster.apiserver.wire import message, message_for
+from corral.cluster.apiserver.codec import message, message_for
 
 
 def test_fields_carry_the_facts_of_the_struct_tags() -> None:

@@ -1,6 +1,6 @@
 import pytest
 
-from corral.cluster.apiserver.wire.values import (
+from corral.cluster.apiserver.codec.values import (
     duration_text,
     from_unix,
     micro_time_text,

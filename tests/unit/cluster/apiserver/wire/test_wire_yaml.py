@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from corral.cluster.apiserver.wire import parse_yaml
+from corral.cluster.apiserver.codec import parse_yaml
 from corral.kube import errors
 
 

@@ -10,7 +10,7 @@ import pytest
 from corral.cluster.workloads.claims.folders import make_folder, remove_folder
 from corral.cluster.workloads.claims.provisioner import FOLDER_VARIABLE, register
 from corral.kube.client import KubeClient
-from corral.kube.config import ClusterConfig
+from corral.kube.connection.config import ClusterConfig
 from corral.runtime import Manager
 
 

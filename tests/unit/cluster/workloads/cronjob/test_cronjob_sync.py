@@ -118,6 +118,9 @@ HOURLY = parse("0 * * * ?")
         (TOP - timedelta(hours=150), AFTER, None, TOP, 150),
         (TOP - timedelta(hours=150), AFTER, 3600, TOP, 0),
         (TOP - timedelta(hours=150), AFTER, 30, None, 0),
+        # the last run was started by a clock that was wrong by two years
+        (TOP + timedelta(days=730), AFTER, None, TOP, 0),
+        (TOP + timedelta(days=730), TOP - timedelta(seconds=1), None, None, 0),
     ],
 )
 def test_due(last: Any, now: datetime, deadline: Any, run: Any, missed: int) -> None:
@@ -144,6 +147,11 @@ def test_a_schedule_that_never_comes() -> None:
     with pytest.raises(ScheduleError, match="less than 1 second"):
         due_run(cron_job(), TOP, parse("59 23 31 2 *"))
     assert seconds_to_next(cron_job(), TOP, parse("59 23 31 2 *")) is None
+
+
+def test_the_wait_after_a_wrong_clock() -> None:
+    subject = cron_job(last=TOP + timedelta(days=730))
+    assert seconds_to_next(subject, TOP - timedelta(seconds=200), HOURLY) == pytest.approx(200.1)
 
 
 def test_the_wait_is_padded() -> None:

@@ -10,7 +10,7 @@ import pytest
 from corral.cluster.workloads.disruption.controller import StaleDisruptions
 from corral.cluster.workloads.times import stamp
 from corral.kube.client import KubeClient
-from corral.kube.config import ClusterConfig
+from corral.kube.connection.config import ClusterConfig
 from corral.kube.resources import PODS
 from corral.runtime import Manager, Result
 

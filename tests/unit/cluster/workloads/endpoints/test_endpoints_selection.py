@@ -9,7 +9,7 @@ import pytest
 
 from corral.cluster.workloads.endpoints.selection import Selection, endpoints_changed
 from corral.kube.client import KubeClient
-from corral.kube.config import ClusterConfig
+from corral.kube.connection.config import ClusterConfig
 from corral.kube.resources import PODS, SERVICES
 from corral.runtime import Change, Informer, Scope
 

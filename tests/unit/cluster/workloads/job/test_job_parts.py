@@ -91,7 +91,9 @@ def test_nonsense_failure_counts_are_zero(value: str, n: int) -> None:
 @pytest.mark.parametrize(
     ("failures", "elapsed", "wait"),
     [(0, 0, 0), (1, 0, 10), (1, 4, 6), (1, 11, 0), (2, 0, 20), (3, 0, 40), (6, 0, 320),
-     (7, 0, 600), (8, 0, 600), (200, 0, 600), (3, 30, 10)],
+     (7, 0, 600), (8, 0, 600), (200, 0, 600), (3, 30, 10),
+     # a clock that is a little ahead, and one that was wrong by a year and is right again
+     (1, -5, 15), (3, -365 * 86400, 0)],
 )  # fmt: skip
 def test_back_off_doubles_to_ten_minutes(failures: int, elapsed: int, wait: int) -> None:
     assert remaining(Backoff(failures, NOW - timedelta(seconds=elapsed)), NOW) == wait

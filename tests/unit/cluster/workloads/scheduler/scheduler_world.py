@@ -7,8 +7,8 @@ from collections.abc import Callable
 from random import Random
 from typing import Any
 
-from corral.cluster.workloads.scheduler.feed import Feed
-from corral.cluster.workloads.scheduler.loop import Scheduler, SchedulerSettings
+from corral.cluster.scheduler.feed import Feed
+from corral.cluster.scheduler.loop import Scheduler, SchedulerSettings
 from corral.kube.types import Obj
 from corral.runtime import Change
 

@@ -7,11 +7,11 @@ from typing import Any
 import pytest
 from scheduler_world import Client, Recorder, make_pod
 
-from corral.cluster.workloads.scheduler import crds
-from corral.cluster.workloads.scheduler.gangs import Gang, Gangs
-from corral.cluster.workloads.scheduler.groupstatus import Tally, group_status, tally
-from corral.cluster.workloads.scheduler.groupwriter import GroupWriter, joined, parted
-from corral.cluster.workloads.scheduling import COSCHEDULING, VOLCANO, PodGroup
+from corral.cluster.scheduler import crds
+from corral.cluster.scheduler.gangs import Gang, Gangs
+from corral.cluster.scheduler.groupstatus import Tally, group_status, tally
+from corral.cluster.scheduler.groupwriter import GroupWriter, joined, parted
+from corral.cluster.scheduler.placement import COSCHEDULING, VOLCANO, PodGroup
 from corral.kube import errors
 from corral.kube.types import Obj
 from corral.runtime import Result

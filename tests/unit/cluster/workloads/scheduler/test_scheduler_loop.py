@@ -7,7 +7,7 @@ import asyncio
 from scheduler_world import World, make_pod
 
 from corral.kube import errors
-from corral.kube.transport import KubeConnectionError
+from corral.kube.connection.transport import KubeConnectionError
 from corral.kube.types import Obj
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from random import Random
 from typing import Any
 
-from corral.cluster.workloads.scheduling import ClusterState, FitError, Placement, schedule
+from corral.cluster.scheduler.placement import ClusterState, FitError, Placement, schedule
 from corral.kube.types import Obj
 
 HOST = "kubernetes.io/hostname"

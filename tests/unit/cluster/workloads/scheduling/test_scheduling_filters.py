@@ -20,7 +20,7 @@ from scheduling_objects import (
     spread,
 )
 
-from corral.cluster.workloads.scheduling.cycle import Cycle
+from corral.cluster.scheduler.placement.cycle import Cycle
 from corral.kube.types import Obj
 
 AFFINITY = "node(s) didn't match Pod's node affinity/selector"

@@ -7,7 +7,7 @@ from random import Random
 import pytest
 from scheduling_objects import ZONE, cluster, node, pod, pod_term, required
 
-from corral.cluster.workloads.scheduling import (
+from corral.cluster.scheduler.placement import (
     ClusterState,
     GangRejection,
     PodGroup,
@@ -17,8 +17,8 @@ from corral.cluster.workloads.scheduling import (
     place_group,
     placed_members,
 )
-from corral.cluster.workloads.scheduling.pods import PodInfo
-from corral.cluster.workloads.scheduling.resources import Amounts
+from corral.cluster.scheduler.placement.pods import PodInfo
+from corral.cluster.scheduler.placement.resources import Amounts
 from corral.kube.types import Obj
 
 

@@ -7,7 +7,7 @@ from typing import Any
 
 from scheduling_objects import HOST, budget, cluster, container, node, pod, pod_term, required
 
-from corral.cluster.workloads.scheduling import (
+from corral.cluster.scheduler.placement import (
     ClusterState,
     GangPreemption,
     GangRejection,

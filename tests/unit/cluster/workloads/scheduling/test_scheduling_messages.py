@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from scheduling_objects import cluster, node, outcome, pod
 
-from corral.cluster.workloads.scheduling import ClusterState, FitError, Rejection
+from corral.cluster.scheduler.placement import ClusterState, FitError, Rejection
 from corral.kube.types import Obj
 
 NO_HELP = "preemption: 0/{n} nodes are available: {n} Preemption is not helpful for scheduling."

@@ -18,15 +18,15 @@ from scheduling_objects import (
     spread,
 )
 
-from corral.cluster.workloads.scheduling import (
+from corral.cluster.scheduler.placement import (
     ClusterState,
     Placement,
     Preemption,
     find_node,
     schedule,
 )
-from corral.cluster.workloads.scheduling.pods import PodInfo
-from corral.cluster.workloads.scheduling.preemption import Victims, pick_node
+from corral.cluster.scheduler.placement.pods import PodInfo
+from corral.cluster.scheduler.placement.preemption import Victims, pick_node
 from corral.kube.types import Obj
 
 

@@ -7,7 +7,7 @@ from random import Random
 import pytest
 from scheduling_objects import HOST, ZONE, cluster, container, node, pod, pod_term, required, spread
 
-from corral.cluster.workloads.scheduling import (
+from corral.cluster.scheduler.placement import (
     ClusterState,
     GangRejection,
     Placement,

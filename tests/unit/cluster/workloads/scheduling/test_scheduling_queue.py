@@ -17,7 +17,7 @@ from scheduling_objects import (
     spread,
 )
 
-from corral.cluster.workloads.scheduling import (
+from corral.cluster.scheduler.placement import (
     Action,
     BackoffPolicy,
     ClusterState,
@@ -27,8 +27,8 @@ from corral.cluster.workloads.scheduling import (
     PodInfo,
     SchedulingQueue,
 )
-from corral.cluster.workloads.scheduling.events import ClusterEvent
-from corral.cluster.workloads.scheduling.hints import worth_retrying
+from corral.cluster.scheduler.placement.events import ClusterEvent
+from corral.cluster.scheduler.placement.hints import worth_retrying
 from corral.kube.types import Obj
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from scheduling_objects import container, pod
 
-from corral.cluster.workloads.scheduling.resources import Amounts, amounts, host_ports, pod_requests
+from corral.cluster.scheduler.placement.resources import Amounts, amounts, host_ports, pod_requests
 from corral.kube.types import Obj
 
 MI = 1024 * 1024

@@ -19,14 +19,14 @@ from scheduling_objects import (
     spread,
 )
 
-from corral.cluster.workloads.scheduling import Placement, find_node
-from corral.cluster.workloads.scheduling.interpod import interpod_scores
-from corral.cluster.workloads.scheduling.scores import (
+from corral.cluster.scheduler.placement import Placement, find_node
+from corral.cluster.scheduler.placement.interpod import interpod_scores
+from corral.cluster.scheduler.placement.scores import (
     balanced_allocation,
     least_allocated,
     score_nodes,
 )
-from corral.cluster.workloads.scheduling.spread import spread_scores
+from corral.cluster.scheduler.placement.spread import spread_scores
 from corral.kube.types import Obj
 
 TWO = [container({"cpu": "1", "memory": "2000"}), container({"cpu": "2", "memory": "3000"})]

@@ -6,8 +6,8 @@ from random import Random
 
 from scheduling_objects import cluster, container, node, outcome, pod, pod_term, required
 
-from corral.cluster.workloads.scheduling import ClusterState, PodInfo
-from corral.cluster.workloads.scheduling.nodes import NodeInfo
+from corral.cluster.scheduler.placement import ClusterState, PodInfo
+from corral.cluster.scheduler.placement.nodes import NodeInfo
 from corral.kube.types import Obj
 
 

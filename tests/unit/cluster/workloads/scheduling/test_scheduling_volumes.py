@@ -7,10 +7,10 @@ from typing import Any
 import pytest
 from scheduling_objects import HOST, cluster, expression, node, outcome, pod
 
-from corral.cluster.workloads.scheduling import ClusterState, Cycle, PodEvent, VolumePlan
-from corral.cluster.workloads.scheduling.events import StorageEvent
-from corral.cluster.workloads.scheduling.hints import worth_retrying
-from corral.cluster.workloads.scheduling.volumes import VolumeFilter
+from corral.cluster.scheduler.placement import ClusterState, Cycle, PodEvent, VolumePlan
+from corral.cluster.scheduler.placement.events import StorageEvent
+from corral.cluster.scheduler.placement.hints import worth_retrying
+from corral.cluster.scheduler.placement.volumes import VolumeFilter
 from corral.kube.types import Obj
 
 NO_HELP = "preemption: 0/2 nodes are available: 2 Preemption is not helpful for scheduling."

@@ -1,0 +1,1 @@
+"""``kubeflow.org/v2beta1``: MPIJob."""

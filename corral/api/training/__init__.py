@@ -1,0 +1,1 @@
+"""``training.corral.dev/v1alpha1``: TrainingJob and Checkpoint."""

@@ -1,0 +1,1 @@
+"""The commands of ``corral``, one module for each group of them."""

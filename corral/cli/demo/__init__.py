@@ -1,0 +1,1 @@
+"""``corral demo``: a throw-away cluster and one real job of every family."""

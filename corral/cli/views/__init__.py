@@ -1,0 +1,1 @@
+"""How jobs, objects and logs look in a terminal."""

@@ -1,0 +1,1 @@
+"""Why a job waits or failed, from its objects, pods and events."""

@@ -1,0 +1,122 @@
+"""Logs through a gateway, followed as if the connection were never cut.
+
+`remote_logs` reads frames (`corral.client.logs.frames`) and asks again after every cut with the
+position of the last whole frame: nothing is lost, and nothing comes twice. How a request is made is
+the caller's: see `Opener`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable
+from contextlib import AbstractAsyncContextManager
+from dataclasses import replace
+from typing import Final
+
+import aiohttp
+
+from corral.client.errors import JobError, TooManyRequests, Unavailable
+from corral.client.logs.frames import BadFrame, Frame, FrameReader
+from corral.client.logs.marks import Position
+from corral.client.logs.streaming import LogChunk, LogQuery
+from corral.client.roles import Role
+
+__all__ = ["MAX_FAILURES", "Opener", "log_params", "remote_logs"]
+
+Opener = Callable[[LogQuery], AbstractAsyncContextManager[AsyncIterator[bytes]]]
+"""Asks for a log in frames, and gives the body as it comes.
+
+A body that is cut raises `aiohttp.ClientError`, OSError or TimeoutError; a refusal is a `JobError`.
+"""
+MAX_FAILURES: Final = 20
+"""Failures in a row, with nothing read between them, until it is given up: over a minute."""
+SILENCE: Final = 400.0
+"""Seconds without a byte until it is asked again; a gateway ends a quiet answer well before."""
+_FIRST_WAIT, _LONGEST_WAIT = 0.05, 5.0
+_CUT = (aiohttp.ClientError, OSError, TimeoutError, BadFrame)
+
+
+def log_params(query: LogQuery) -> dict[str, str]:
+    """The query in the words of the gateway's REST API; roles are part of the path there, too."""
+    flags = {"follow": query.follow, "timestamps": query.timestamps, "previous": query.previous}
+    out = {name: "true" for name, value in flags.items() if value}
+    if query.tail_lines is not None:
+        out["tailLines"] = str(query.tail_lines)
+    texts = {"sinceTime": query.since_time, "container": query.container}
+    out |= {name: value for name, value in texts.items() if value}
+    if query.roles is not None:
+        out["role"] = query.roles[0]
+        if len(query.roles) == 2:
+            out["index"] = str(query.roles[1])
+    if query.position is not None and str(query.position):
+        out["position"] = str(query.position)
+    return out
+
+
+async def remote_logs(
+    opener: Opener,
+    query: LogQuery,
+    *,
+    sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
+    rng: Callable[[], float] = random.random,
+) -> AsyncGenerator[LogChunk, None]:
+    """The chunks of a log; leave it early through ``contextlib.aclosing``.
+
+    Raises:
+        JobError: the gateway refused, cannot be reached at all, or for long after it once was.
+    """
+    failures, reached = 0, False
+    while True:
+        try:
+            async with opener(query) as body:
+                reader, reached = FrameReader(), True
+                more, read = False, 0
+                while data := await _next(body):
+                    for found in reader.feed(data):
+                        more = found.more
+                        if found.position:
+                            query = replace(query, position=found.position)
+                        if found.data:
+                            failures, read = 0, read + 1
+                            yield _chunk(found)
+                if not reader.between:
+                    raise ConnectionResetError("the log ended in the middle of a frame")
+                if not more:
+                    return
+                if read:
+                    continue
+                # its time was over without a word, or it stops: not at full speed again
+                problem: Exception = Unavailable("the gateway gave nothing of the log")
+                failures -= 1
+        except _CUT as error:
+            problem = error
+        except (Unavailable, TooManyRequests) as error:
+            problem = error
+        failures += 1
+        if failures > MAX_FAILURES or not reached:
+            raise _given_up(problem) from problem
+        wait = min(_FIRST_WAIT * 2.0 ** min(failures, 16), _LONGEST_WAIT)
+        asked = getattr(problem, "retry_after", None) or 0.0
+        await sleep(max(wait * (1 + rng()), asked))
+
+
+async def _next(body: AsyncIterator[bytes]) -> bytes:
+    """Empty at the end. Raises TimeoutError where the other side seems to have vanished."""
+    async with asyncio.timeout(SILENCE):
+        async for data in body:
+            if data:
+                return data
+    return b""
+
+
+def _chunk(found: Frame) -> LogChunk:
+    role = Role(found.role, found.index)
+    return LogChunk(found.pod, role, found.container, found.data, Position.unread(found.position))
+
+
+def _given_up(problem: Exception) -> JobError:
+    if isinstance(problem, JobError):
+        return problem
+    said = str(problem) or type(problem).__name__
+    return Unavailable(f"the gateway cannot be reached: {said}")

@@ -1,0 +1,1 @@
+"""PodSecurity: the Pod Security Standards, chosen per namespace by labels."""

@@ -1,0 +1,1 @@
+"""Admission webhooks: which ones match, the call, and what the answer means."""

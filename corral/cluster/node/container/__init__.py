@@ -1,0 +1,1 @@
+"""One container: its environment, its process, its log and its end."""

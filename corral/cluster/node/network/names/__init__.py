@@ -1,0 +1,1 @@
+"""Names that pods resolve: their hosts files, kept up to date."""

@@ -1,0 +1,1 @@
+"""Probes of containers, and how the node reaches a port of a pod."""

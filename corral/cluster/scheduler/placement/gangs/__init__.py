@@ -1,0 +1,1 @@
+"""Gang scheduling: PodGroups, all-or-nothing placement and preemption."""

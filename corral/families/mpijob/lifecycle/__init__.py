@@ -1,0 +1,1 @@
+"""The life of an MPIJob: a pure decision, and the controller that carries it out."""

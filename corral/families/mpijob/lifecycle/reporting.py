@@ -1,0 +1,68 @@
+"""Teller: writes statuses, and says in events and figures what has changed."""
+
+from __future__ import annotations
+
+from corral.api.mpi.kinds import MPIJOBS
+from corral.families.mpijob.lifecycle.events import transitions
+from corral.families.mpijob.lifecycle.memory import Memory
+from corral.families.mpijob.metrics import MPIMetrics
+from corral.kube import errors
+from corral.kube.types import Obj
+from corral.runtime import EventRecorder, NotYetConsistent, version_of
+from corral.runtime.family.statuses import StatusController
+
+__all__ = ["Teller"]
+
+
+class Teller:
+    """For all jobs of one operator."""
+
+    def __init__(
+        self, statuses: StatusController, recorder: EventRecorder, metrics: MPIMetrics | None
+    ) -> None:
+        self._statuses = statuses
+        self._recorder = recorder
+        self._metrics = metrics
+
+    async def write(self, job: Obj, status: Obj) -> Obj:
+        """Give the job this status and say what has changed; the job as it is afterwards.
+
+        Raises:
+            NotYetConsistent: the job has changed since it was read.
+            NotFound: it is gone.
+        """
+        old = job.get("status") or {}
+        try:
+            written = await self._statuses.write(job, status)
+        except errors.Conflict as error:
+            raise NotYetConsistent(MPIJOBS, version_of(job), "unknown") from error
+        if written is not job:
+            for event in transitions(old, status):
+                self._recorder.record(job, event.type, reason=event.reason, message=event.message)
+            if self._metrics is not None:
+                self._metrics.changed(old, status)
+        return written
+
+    def warn(self, job: Obj, memory: Memory, reason: str, message: str) -> None:
+        """Record a warning unless it was the last one of its kind."""
+        if memory.said.get(reason) != message:
+            memory.said[reason] = message
+            self._recorder.warning(job, reason, message)
+
+    def deleted(self, job: Obj, memory: Memory) -> None:
+        """Somebody deletes the job; told once."""
+        metadata = job["metadata"]
+        if "MPIJobDeleted" not in memory.said:
+            message = f"MPIJob {metadata['namespace']}/{metadata['name']} is deleted."
+            memory.said["MPIJobDeleted"] = message
+            self._recorder.normal(job, "MPIJobDeleted", message)
+
+    def launched(self, key: str) -> None:
+        """The job of this key has a launcher."""
+        if self._metrics is not None:
+            self._metrics.launched(key)
+
+    def gone(self, key: str) -> None:
+        """The job of this key is no more."""
+        if self._metrics is not None:
+            self._metrics.gone(key)

@@ -1,0 +1,1 @@
+"""The objects that an MPIJob consists of: launcher, workers, ConfigMap, Secret, PodGroup."""

@@ -1,0 +1,1 @@
+"""CheckpointBackup: pods saved as images, by engine."""

@@ -1,0 +1,1 @@
+"""SpotInstanceJob: replicas of a job on machines of the least expected cost."""

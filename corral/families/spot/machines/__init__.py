@@ -1,0 +1,1 @@
+"""SpotInstanceVM: machines of clouds, made, joined as nodes, watched and deleted."""

@@ -1,0 +1,1 @@
+"""Where a replica of a spot job runs next, given to `corral.spot`."""

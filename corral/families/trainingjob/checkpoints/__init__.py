@@ -1,0 +1,1 @@
+"""Checkpoint objects of TrainingJobs and the data that they stand for."""

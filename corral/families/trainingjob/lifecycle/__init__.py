@@ -1,0 +1,1 @@
+"""The life of a TrainingJob: a pure decision, and the controller that carries it out."""

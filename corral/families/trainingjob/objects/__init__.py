@@ -1,0 +1,1 @@
+"""The objects that a TrainingJob consists of: pods, Services, volumes, PodGroups."""

@@ -1,0 +1,1 @@
+"""How a client reaches an API server: configuration, credentials, TLS, HTTP."""

@@ -1,0 +1,1 @@
+"""Streams to a running pod: logs, commands, attaching, port forwarding."""

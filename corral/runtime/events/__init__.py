@@ -1,0 +1,1 @@
+"""Kubernetes Events about objects: recorded beside the work, correlated, rate-limited."""

@@ -1,0 +1,1 @@
+"""What the controllers of every family of kinds share."""

@@ -1,0 +1,1 @@
+"""Local copies of collections that keep themselves up to date."""

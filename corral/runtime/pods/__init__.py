@@ -1,0 +1,1 @@
+"""What a pod's status says about its state and its failure."""

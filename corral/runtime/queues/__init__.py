@@ -1,0 +1,1 @@
+"""Work queues of controllers, and how long a failing key waits."""

@@ -1,0 +1,1 @@
+"""What processes that listen share: sockets, limits on connections, health and metrics."""

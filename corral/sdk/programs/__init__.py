@@ -1,0 +1,1 @@
+"""Programs of users: functions, scripts and folders, packed and shipped to pods."""

@@ -1,0 +1,1 @@
+"""What cases of every layer share."""
