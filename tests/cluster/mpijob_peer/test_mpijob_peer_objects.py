@@ -38,5 +38,11 @@ def test_every_difference_that_is_listed_is_one(ours: Story, theirs: Story) -> N
 
 @pytest.mark.parametrize("example", MANIFESTS)
 def test_what_the_peer_says_is_said(ours: Story, theirs: Story, example: str) -> None:
-    """Every event about the MPIJob: type, reason and message."""
-    assert theirs.events[example] - ours.events[example] == set()
+    """Every event about the MPIJob: type, reason and message.
+
+    Not what a race makes the peer report: it sometimes creates a worker a second time, before its
+    cache has shown the first creation, and records the API server's answer as a warning.
+    """
+    reported = {each for each in theirs.events[example] if not each[2].endswith("already exists")}
+    assert reported - ours.events[example] == set()
+    assert not [each for each in ours.events[example] if each[2].endswith("already exists")]
