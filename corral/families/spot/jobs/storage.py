@@ -25,6 +25,7 @@ from corral.families.trainingjob.objects.storage import (
 )
 from corral.families.trainingjob.settings import REPORT_AUDIENCE
 from corral.kube.types import Obj
+from corral.podtools.commands import SNAPSHOTS, python_command
 
 __all__ = [
     "DIRECTORY_VOLUME",
@@ -284,7 +285,7 @@ def _directory(job: Obj, settings: StorageSettings, images: Sequence[str]) -> Co
     restorer: Obj = {
         "name": RESTORER,
         "image": settings.courier_image,
-        "command": ["python", "-m", "corral.inpod.snapshots", "restore"],
+        "command": python_command(SNAPSHOTS, "restore"),
         "terminationMessagePolicy": "FallbackToLogsOnError",
         "env": [{"name": name, "value": value} for name, value in told.items()],
         "volumeMounts": inside,
