@@ -17,15 +17,15 @@ from pathlib import Path
 from typing import Any, Final
 
 from corral.api.spot.rules import duration_seconds
-from corral.families.trainingjob.objects.storage import (
+from corral.kube.types import Obj
+from corral.podtools.commands import SNAPSHOTS, python_command
+from corral.runtime.pods.reports import (
     CHECKPOINT_VOLUME,
+    REPORT_AUDIENCE,
     TOKEN_FILE,
     TOKEN_VOLUME,
     token_volume,
 )
-from corral.families.trainingjob.settings import REPORT_AUDIENCE
-from corral.kube.types import Obj
-from corral.podtools.commands import SNAPSHOTS, python_command
 
 __all__ = [
     "DIRECTORY_VOLUME",
