@@ -41,6 +41,7 @@ lint: install
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 	$(BIN)/python tools/security_table.py --check
+	$(BIN)/python tools/house.py
 
 test: WORKERS := 3
 test: install wasm
