@@ -18,7 +18,7 @@ from .patience import Backoff, Patience
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from .staging import Folder
+    from .volume.staging import Folder
 
 log = logging.getLogger("corral.inpod")
 

@@ -9,8 +9,8 @@ from __future__ import annotations
 import sys
 from typing import TYPE_CHECKING
 
-from .names import step_of
-from .volume import Volume
+from .volume.names import step_of
+from .volume.volume import Volume
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

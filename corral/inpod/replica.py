@@ -13,16 +13,16 @@ from . import values
 from .checkpoint import Checkpointer
 from .client import Client
 from .errors import CheckpointError, CorralError, Fenced
-from .local import LocalTarget
 from .patience import Backoff, Patience
-from .plans import Plans
 from .publishing import Publisher
 from .remote import Downloads, RemoteTarget
 from .reporting import PACE, Commands, Reporter
 from .restoring import Restorer
 from .signals import Termination
-from .staging import Staging
-from .volume import Volume
+from .volume.local import LocalTarget
+from .volume.plans import Plans
+from .volume.staging import Staging
+from .volume.volume import Volume
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping

@@ -15,7 +15,7 @@ from oldest_python import ROOT, oldest_python, promised
 
 import corral
 from corral.checkpoints import LocalStore, Repository
-from corral.inpod.names import step_of
+from corral.inpod.volume.names import step_of
 
 PACKAGE = ROOT / "corral/inpod"
 IMPORT_ALL = """
@@ -133,8 +133,9 @@ def test_the_distribution_has_the_version_of_corral_and_only_what_stands_alone(
     with ZipFile(wheel) as archive:
         names = {name for name in archive.namelist() if ".dist-info/" not in name}
     left_out = {"confine.py", "courier.py", "snapshots.py"}
-    files = {path.name for path in PACKAGE.glob("*.py")} - left_out | {"py.typed"}
-    assert names == {f"corral/inpod/{name}" for name in files}
+    left_out |= {f"kafkaml/{path.name}" for path in PACKAGE.glob("kafkaml/*.py")}
+    files = {path.relative_to(PACKAGE).as_posix() for path in PACKAGE.rglob("*.py")}
+    assert names == {f"corral/inpod/{name}" for name in files - left_out | {"py.typed"}}
 
 
 def test_the_distribution_installs_into_an_environment_with_nothing_else(

@@ -40,7 +40,7 @@ def test_sources_are_python_3_9_and_import_only_the_standard_library(source: Pat
         if isinstance(node, ast.Import):
             modules = [alias.name for alias in node.names]
         elif isinstance(node, ast.ImportFrom):
-            modules = [] if node.level == 1 else [node.module or "corral"]
+            modules = [] if node.level else [node.module or "corral"]
         else:
             continue
         assert all(name.partition(".")[0] in sys.stdlib_module_names for name in modules)

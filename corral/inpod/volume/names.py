@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 import re
 
-from .errors import InvalidPath
+from ..errors import InvalidPath
 
 MANIFEST = "MANIFEST.json"
 """Written last and only once: its presence makes a checkpoint."""

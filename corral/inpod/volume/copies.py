@@ -17,8 +17,8 @@ from .volume import Volume
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from .environment import Environment
-    from .errors import Finding
+    from ..environment import Environment
+    from ..errors import Finding
     from .manifest import Manifest
 
 log = logging.getLogger("corral.inpod")

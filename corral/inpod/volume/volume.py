@@ -16,8 +16,8 @@ import threading
 from functools import partial
 from typing import NamedTuple
 
+from ..errors import Damaged, Fenced, Finding, InvalidManifest
 from . import disk, manifest, names, parallel
-from .errors import Damaged, Fenced, Finding, InvalidManifest
 from .manifest import Manifest
 
 

@@ -15,8 +15,8 @@ import stat as modes
 from functools import partial
 from typing import TYPE_CHECKING
 
+from ..errors import CheckpointError, Damaged, Finding, InvalidPath
 from . import parallel
-from .errors import CheckpointError, Damaged, Finding, InvalidPath
 from .manifest import FileEntry
 from .names import TEMPORARY, check_data_path
 

@@ -13,17 +13,17 @@ import shutil
 import time
 from typing import TYPE_CHECKING, Any
 
+from ..errors import Finding, InvalidManifest
 from . import copies, disk, names
-from .errors import Finding, InvalidManifest
 from .manifest import Manifest
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from .environment import Environment
+    from ..environment import Environment
+    from ..patience import Patience
+    from ..publishing import Saved
     from .manifest import FileEntry
-    from .patience import Patience
-    from .publishing import Saved
     from .volume import Volume
 
 ORPHAN_GRACE = 24 * 3600.0

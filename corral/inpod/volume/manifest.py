@@ -13,7 +13,7 @@ import re
 from datetime import datetime, timezone
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from .errors import InvalidManifest, InvalidPath
+from ..errors import InvalidManifest, InvalidPath
 from .names import check_data_path, is_shard_folder, step_of
 
 if TYPE_CHECKING:
