@@ -37,7 +37,7 @@ class Saved(NamedTuple):
     sharded: bool
     request: str | None
     began: float
-    """Seconds since the epoch."""
+    """When the save began, in seconds since the epoch."""
 
 
 class Publisher:

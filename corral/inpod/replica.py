@@ -121,7 +121,7 @@ class Replica:
         sharded: bool = False,
         force: bool = False,
     ) -> bool:
-        """See `corral.inpod.maybe_checkpoint`."""
+        """Save a checkpoint if one is due, as described at `corral.inpod.maybe_checkpoint`."""
         at = values.count("step", step)
         if at is None:
             raise CheckpointError(f"step={step!r} is not a whole number >= 0")

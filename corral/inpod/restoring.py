@@ -51,7 +51,7 @@ class Restored:
         self.step = step
         self.metrics = dict(metrics)
         self.folder = folder
-        """All of the checkpoint."""
+        """The folder with the whole checkpoint."""
         self.shards = shards
         """What each process saved, in their order; empty if it was not sharded."""
         self.path = path or folder

@@ -81,7 +81,7 @@ class Manifest(NamedTuple):
         return shard_folders(self.files)
 
     def encode(self) -> bytes:
-        """The bytes to store."""
+        """The bytes of the manifest as they are stored."""
         return seal(self.document())
 
     def document(self) -> dict[str, Any]:

@@ -57,7 +57,7 @@ class Staging:
         self._attempt = attempt
 
     def open(self) -> Folder:
-        """An empty folder."""
+        """Make a new, empty folder for one checkpoint."""
         name = names.saving_folder(self._attempt, os.urandom(8).hex())
         folder = Folder(os.path.join(self._root, name))
         folder.make()

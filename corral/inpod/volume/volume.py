@@ -29,7 +29,7 @@ class Scan(NamedTuple):
     findings: tuple[Finding, ...]
     """Why the others are not among them, newest first."""
     claims: tuple[int, ...]
-    """Attempts that have begun."""
+    """The attempts of the job that have begun, as their marks say."""
 
 
 class Volume:
@@ -42,7 +42,7 @@ class Volume:
         self._lock = threading.Lock()
 
     def folder(self, identifier: str) -> str:
-        """Where a checkpoint lies."""
+        """The path of the folder of a checkpoint."""
         return os.path.join(self.root, identifier)
 
     def scan(self) -> Scan:

@@ -121,7 +121,7 @@ class ExecSource:
 
 
 def exec_info(plugin: ExecPlugin, *, interactive: bool) -> str:
-    """The value of ``KUBERNETES_EXEC_INFO``."""
+    """The JSON that a plugin is given in ``KUBERNETES_EXEC_INFO``."""
     spec: dict[str, Any] = {"interactive": interactive}
     if plugin.provide_cluster_info:
         spec["cluster"] = dict(plugin.cluster_info)

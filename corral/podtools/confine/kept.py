@@ -86,7 +86,7 @@ class Kept:
         self._asked = 0
         """Requests so far; 0 is the start."""
         self.started = 0
-        """Processes so far."""
+        """How many processes were started so far."""
         self.missing: tuple[str, ...] = ()
         """Protections that this machine does not give, by name, once one has started."""
 
@@ -269,7 +269,7 @@ class Channel:
         self._number = 0
 
     def ready(self) -> None:
-        """Requests can come."""
+        """Tell the parent that requests can be sent."""
         self._send(_ANSWER, b"")
 
     def answer(self, data: bytes) -> None:

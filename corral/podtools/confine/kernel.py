@@ -39,7 +39,7 @@ def call(what: str, number: int, *arguments: int | bytes | None) -> int:
 
 
 def prctl(what: str, option: int, *arguments: int) -> int:
-    """Raises OSError."""
+    """Make one such call and return its result; raises OSError."""
     return checked(what, library.prctl(option, *(*arguments, 0, 0, 0, 0)[:4]))
 
 

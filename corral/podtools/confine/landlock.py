@@ -20,7 +20,7 @@ __all__ = ["close_files", "unknown_rights"]
 _CREATE, _ADD, _RESTRICT = 444, 445, 446
 _PATH_BENEATH: Final = 1
 _READ: Final = (1 << 2) | (1 << 3)
-"""Reading files and folders."""
+"""The rights to read files and folders."""
 _LINKS: Final = (1 << 12) | (1 << 13)
 """Making symbolic links, and moving between folders."""
 _WRITE: Final = 0x7FF2 & ~((1 << 6) | (1 << 9) | (1 << 10) | (1 << 11) | (1 << 12))

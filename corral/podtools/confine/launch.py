@@ -52,7 +52,7 @@ class _Asked:
 
 @dataclass(frozen=True, slots=True)
 class _Place:
-    """Where it will run."""
+    """The place where the confined process will run."""
 
     entered: Entered | None
     home: str

@@ -32,10 +32,10 @@ _FIRST_UNUSED: Final = 2_000_000_000
 
 @dataclass(frozen=True, slots=True)
 class Entered:
-    """What was entered."""
+    """The namespaces that the process has entered."""
 
     proc: int
-    """The machine's /proc."""
+    """A descriptor of the machine's own /proc."""
     folders: Sequence[int]
     """The folders to write to, the home folder first."""
     user: int | None

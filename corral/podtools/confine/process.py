@@ -52,14 +52,14 @@ _refused: list[str] = []
 
 @dataclass(frozen=True, slots=True)
 class Ended:
-    """How it ended."""
+    """How a confined process ended, and what it left."""
 
     code: int
     """0: well; negative: the signal that ended it."""
     output: str
     """The last of what it printed, errors included."""
     late: bool = False
-    """Its time was over."""
+    """Whether it was ended because its time was over."""
     missing: tuple[str, ...] = ()
     """Protections that this machine did not give, by name."""
 
@@ -91,7 +91,7 @@ class Start:
     demanded: Sequence[str] = ()
 
     def command(self, control: int) -> list[str]:
-        """What starts the process."""
+        """The command line that starts the process."""
         words = {
             "function": self.function,
             "arguments": list(self.arguments),

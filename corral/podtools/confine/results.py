@@ -49,13 +49,13 @@ class _Room:
         self._names = 0
 
     def name(self) -> None:
-        """Raises Unreadable."""
+        """Count one more file; raises Unreadable above the limit."""
         self._names += 1
         if self._names > INODES:
             raise Unreadable(f"it left more than {INODES} files")
 
     def bytes(self, count: int) -> None:
-        """Raises Unreadable."""
+        """Count bytes of files; raises Unreadable above the limit."""
         self._bytes += count
         if self._bytes > self._most:
             raise Unreadable(f"it left more than {self._most} bytes")

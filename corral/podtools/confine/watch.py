@@ -25,7 +25,7 @@ FAILED: Final = 1
 _OURS: Final = range(113, 120)
 """Codes that mean something of ours: what code itself ends with must not say it."""
 _EVERY: Final = 0.2
-"""Seconds between two looks."""
+"""Seconds between two checks of the limits."""
 _DEPTH: Final = 64
 
 
@@ -46,11 +46,11 @@ class Watched:
     pid: int
     limits: Limits
     proc: int
-    """The machine's /proc."""
+    """A descriptor of the machine's own /proc."""
     parent: int
     """A socket that ends when nobody waits for the process any more."""
     folders: Sequence[int]
-    """Where it writes to."""
+    """The folders that the process may write to."""
     in_memory: bool
     """Whether these are files in memory, on one file system of their own."""
 

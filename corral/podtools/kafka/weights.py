@@ -41,7 +41,7 @@ class WeightsError(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """One message."""
+    """One message of a model: an array, or a part of one."""
 
     key: bytes
     value: bytes

@@ -77,7 +77,7 @@ class InferenceSettings:
 
 
 class Worker:
-    """One replica."""
+    """One replica of an inference: reads, answers and commits."""
 
     def __init__(self, settings: InferenceSettings, stop: threading.Event) -> None:
         self._settings = settings
@@ -184,7 +184,7 @@ class Worker:
 
 
 def main() -> int:
-    """Answer until SIGTERM."""
+    """Answer messages until SIGTERM; returns the exit code."""
     logging.basicConfig(level=logging.INFO, format="%(message)s", stream=sys.stdout)
     stop = threading.Event()
     for number in (signal.SIGTERM, signal.SIGINT):

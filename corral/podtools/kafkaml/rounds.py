@@ -51,7 +51,7 @@ Entry: TypeAlias = Mapping[str, Any]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RoundSettings:
-    """What a round needs."""
+    """How the rounds of a deployment are carried out."""
 
     rounds: int = 15
     mode: Literal["sync", "async"] = "sync"
@@ -64,7 +64,7 @@ class RoundSettings:
     enough: int = 1
     """The fewest updates to aggregate when no more will come."""
     timeout: float = 600.0
-    """Seconds; 0: no limit."""
+    """Seconds that a round may take; 0 means no limit."""
     on_timeout: Literal["fail", "aggregate", "extend"] = "aggregate"
     max_extensions: int = 3
     streams: bool = False
@@ -164,16 +164,16 @@ class Rounds:
     position: int = 0
     """The first message of the clients that has no entry."""
     history: list[Entry] = field(default_factory=list)
-    """What was aggregated."""
+    """The entries of all aggregations so far."""
     newest: dict[str, Entry] = field(default_factory=dict)
     """The last update of each client, whatever became of it."""
     trained: dict[str, float] = field(default_factory=dict)
-    """By client: seconds."""
+    """Seconds of training by client."""
     asked: tuple[str, ...] = ()
     """Clients that test the last version."""
     tests: dict[str, Entry] = field(default_factory=dict)
     ended: str = ""
-    """``finished`` or ``failed``."""
+    """Either ``finished`` or ``failed``; empty before the end."""
     why: str = ""
     model_ref: str = ""
 

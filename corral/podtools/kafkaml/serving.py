@@ -460,7 +460,7 @@ class Server:
         )
 
     def _made(self, version: int, updates: Sequence[Mapping[str, Any]]) -> Made:
-        """Raises AggregationFailed."""
+        """Make the next version of the model; raises AggregationFailed."""
         rule = self._deployment.rule()
 
         def read(update: Mapping[str, Any], take: Callable[[int, Array], None]) -> None:

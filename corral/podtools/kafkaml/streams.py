@@ -31,7 +31,7 @@ MOST: Final = 65_536
 
 
 class Stream(Feed):
-    """One client's topic."""
+    """The topic that one client reads its data from."""
 
     @property
     def reached(self) -> str:

@@ -79,7 +79,7 @@ class Answers:
 
     @property
     def started(self) -> int:
-        """Processes so far."""
+        """How many processes were started so far."""
         return self._kept.started
 
     def ask(self, x: Array) -> list[Array | str]:

@@ -24,7 +24,7 @@ class WorkError(Exception):
 
 
 class Workshop:
-    """Of one client."""
+    """Trains and tests the model of one client."""
 
     def __init__(self, folder: Path, *, seconds: int = 3600, memory: int = 8 << 30) -> None:
         """``seconds`` are those of one piece of work."""
@@ -55,7 +55,7 @@ class Workshop:
 
     @property
     def started(self) -> int:
-        """Processes so far."""
+        """How many processes were started so far."""
         return self._process.started
 
     def do(self, what: Literal["train", "test"]) -> Path:

@@ -1,4 +1,4 @@
-"""``python -m corral.podtools.uploader fetch|deliver``."""
+"""The command ``python -m corral.podtools.uploader fetch|deliver``."""
 
 import sys
 
