@@ -315,10 +315,10 @@ def _retry_after(response: aiohttp.ClientResponse) -> float | None:
 
 def _error(reference: Reference, status: int, raw: bytes, *, echo: bool) -> RegistryError:
     """``echo``: whether what the registry says may be repeated."""
-    code, said = _first_error(raw)
+    code, message = _first_error(raw)
     if not echo:
-        code, said = (code if code in _CODES else ""), ""
-    words = f"{status}{f' {code}' if code else ''}{f': {said}' if said else ''}"
+        code, message = (code if code in _CODES else ""), ""
+    words = f"{status}{f' {code}' if code else ''}{f': {message}' if message else ''}"
     if code == "DIGEST_INVALID":
         return DigestMismatch(f"{reference.registry} received other bytes than were sent ({words})")
     if status in (401, 403):

@@ -3,7 +3,7 @@
 Guarantees, for every server that gives logs with times:
 - Every line is given once and in order, however often and wherever the connection is cut. That an
   answer ended in order is not believed, for some servers end it so when a node is lost, too; those
-  that do not say so (`corral.kube.podstreams.logs.HONEST`), which saves looking again.
+  that do not say so (`corral.kube.podstreams.logs.LOG_COMPLETE_HEADER`), which saves looking again.
 - A container that is started again goes on in the same log: first the rest of what it wrote
   before, then what it writes now. What two starts ago was written is gone on most nodes.
 - Nothing is read ahead of who takes it: `emit` is waited for.
@@ -28,7 +28,7 @@ from corral.client.translate import Asked, translated
 from corral.kube import errors as kube
 from corral.kube.client import KubeConnectionError
 from corral.kube.connection.transport import IdleTimeout
-from corral.kube.podstreams.logs import HONEST, LogRequest, open_log, read_log
+from corral.kube.podstreams.logs import LOG_COMPLETE_HEADER, LogRequest, open_log, read_log
 from corral.kube.resources import PODS
 
 __all__ = ["LogSource", "Manner"]
@@ -233,7 +233,7 @@ class LogSource:
                 await self._give(emit, cutter, cutter.feed(data))
                 if self._closing and follow:
                     return
-            self._whole = HONEST in answer.headers
+            self._whole = LOG_COMPLETE_HEADER in answer.headers
         if not follow and (self._whole or (self._last_look and self.mark == before)):
             # nothing will come behind it: a line without an end stays without one
             await self._give(emit, cutter, cutter.finish())

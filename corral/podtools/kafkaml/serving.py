@@ -319,18 +319,18 @@ class Server:
             if test is not None:
                 self._hear_test(sender, record, client, test)
                 return
-            said = ClientControl.decode(record.value)
+            message = ClientControl.decode(record.value)
         except MessageError as error:
             self._ignore(sender, record, client, str(error))
             return
-        version = answer_version(said.version, self._deployment.rounds.rounds)
+        version = answer_version(message.version, self._deployment.rounds.rounds)
         known = self._clients[0]
         if client not in known:
             # it may have come just now
             self._clients, self._looked = self._told.clients(), self._clock()
             known = self._clients[0]
         why = self._rounds.refusal(client, version, known)
-        unfit = "" if why else self._unfit(client, said)
+        unfit = "" if why else self._unfit(client, message)
         if why or unfit:
             self._ignore(sender, record, client, why or unfit, version, unfit=bool(unfit))
             return
@@ -339,14 +339,14 @@ class Server:
             type="update",
             client=client,
             version=version,
-            range=ranges_text(said.weights),
-            num_data=said.num_data,
-            metrics=said.metrics,
-            tests=said.tests,
+            range=ranges_text(message.weights),
+            num_data=message.num_data,
+            metrics=message.metrics,
+            tests=message.tests,
             offset=record.offset,
         )
 
-    def _hear_test(self, sender: Sender, record: Record, client: str, said: ClientTest) -> None:
+    def _hear_test(self, sender: Sender, record: Record, client: str, message: ClientTest) -> None:
         why = self._rounds.test_refusal(client)
         if why:
             self._ignore(sender, record, client, why)
@@ -355,9 +355,9 @@ class Server:
             sender,
             type="tested",
             client=client,
-            samples=said.samples,
-            metrics=said.metrics,
-            matrix=said.matrix,
+            samples=message.samples,
+            metrics=message.metrics,
+            matrix=message.matrix,
             offset=record.offset,
         )
 
@@ -383,17 +383,17 @@ class Server:
             offset=record.offset,
         )
 
-    def _unfit(self, client: str, said: ClientControl) -> str:
+    def _unfit(self, client: str, message: ClientControl) -> str:
         """Why the weights of an update are none; they are read once here, and not kept."""
         own = self._names.client_data(client)
-        if any(wanted.topic != own for wanted in said.weights):
+        if any(wanted.topic != own for wanted in message.weights):
             return f"its weights are not in its own topic {own}"
-        if len(said.weights) > PIECES:
-            return f"its weights are in {len(said.weights)} ranges, at most {PIECES} are read"
+        if len(message.weights) > PIECES:
+            return f"its weights are in {len(message.weights)} ranges, at most {PIECES} are read"
         try:
             # what it names was stored before it was named: nobody waits for more
-            check(self._access, said.weights)
-            self._read(said.weights, self._fit)
+            check(self._access, message.weights)
+            self._read(message.weights, self._fit)
         except (WeightsError, TopicLost) as error:
             return str(error)
         return ""
@@ -499,9 +499,9 @@ def merged(updates: Sequence[Mapping[str, Any]]) -> dict[str, dict[str, float]]:
     """The last value of every metric, weighted by the clients' numbers of samples."""
     sums: dict[tuple[str, str], list[float]] = {}
     for update in updates:
-        said = update.get("metrics")
+        message = update.get("metrics")
         for part in ("training", "validation"):
-            found = said.get(part) if isinstance(said, Mapping) else None
+            found = message.get(part) if isinstance(message, Mapping) else None
             for name, values in found.items() if isinstance(found, Mapping) else ():
                 value = values[-1] if isinstance(values, list) and values else values
                 if isinstance(value, int | float) and math.isfinite(value):

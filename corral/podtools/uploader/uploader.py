@@ -132,8 +132,8 @@ class Uploader:
             info = path.lstat()
         except OSError:
             return last
-        seen = (info.st_mtime_ns, info.st_size)
-        if seen == last:
+        stamp = (info.st_mtime_ns, info.st_size)
+        if stamp == last:
             return last
         try:
             progress = json.loads(_read(path, MAX_PROGRESS))
@@ -141,7 +141,7 @@ class Uploader:
             return last  # in the middle of being written, or nothing that we take
         if isinstance(progress, dict):
             self._say(json.dumps({"progress": progress}, separators=(",", ":")))
-        return seen
+        return stamp
 
     def last_words(self) -> str:
         """Deliver what the task has left; the termination message."""
