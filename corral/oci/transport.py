@@ -138,11 +138,11 @@ class Transport:
                 failures += 1
                 if response.status not in _AGAIN or failures >= tries:
                     raise refusal
-                asked = _retry_after(response)
-            if asked is None:
+                wait = _retry_after(response)
+            if wait is None:
                 await self.pause(failures)
             else:
-                await self._sleep(min(asked, self.settings.longest_wait))
+                await self._sleep(min(wait, self.settings.longest_wait))
 
     async def get(
         self,
@@ -187,9 +187,11 @@ class Transport:
         response = await self._followed(reference, method, url, shown, headers, body)
         if response.status != 401:
             return response
-        asked = list(response.headers.getall("WWW-Authenticate", []))
+        offered = list(response.headers.getall("WWW-Authenticate", []))
         try:
-            again = await self._authorization.answer(reference, actions, asked=asked, used=shown)
+            again = await self._authorization.answer(
+                reference, actions, offered=offered, used=shown
+            )
         except BaseException:
             response.close()
             raise

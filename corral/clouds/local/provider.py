@@ -258,8 +258,8 @@ class LocalProvider:
                 raise Transient(f"VM {folder.path.name} did not start: {error}") from error
         if done.returncode:
             words = folder.log.read_text(errors="replace").strip().splitlines()
-            told = " ".join(line for line in words[-2:] if line)
-            raise BadRequest(f"VM {folder.path.name} did not start: {told}")
+            reported = " ".join(line for line in words[-2:] if line)
+            raise BadRequest(f"VM {folder.path.name} did not start: {reported}")
         self._await_process(folder)
 
     def _await_process(self, folder: Folder) -> None:
@@ -380,7 +380,7 @@ class LocalProvider:
 
     async def notices(self, owner: str) -> AsyncIterator[Notice]:
         """Deadlines as they are set, ends as they are seen."""
-        told: set[tuple[Any, ...]] = set()
+        reported: set[tuple[Any, ...]] = set()
         before: set[str] = set()
         while True:
             vms = await asyncio.to_thread(self._list, owner)
@@ -388,14 +388,14 @@ class LocalProvider:
             for vm in vms:
                 for notice in self._news(vm):
                     key = (vm.id, notice.kind, notice.deadline, notice.text)
-                    if key not in told:
-                        told.add(key)
+                    if key not in reported:
+                        reported.add(key)
                         yield notice
             for gone in sorted(before - set(current)):
                 name = gone.rpartition("-")[0]
-                if not any(key[:2] == (gone, NoticeKind.GONE) for key in told):
+                if not any(key[:2] == (gone, NoticeKind.GONE) for key in reported):
                     yield self._notice(NoticeKind.GONE, name, text="no longer there")
-                told = {key for key in told if key[0] != gone}
+                reported = {key for key in reported if key[0] != gone}
             before = set(current)
             await asyncio.sleep(self._settings.look_s)
 

@@ -31,7 +31,7 @@ from corral.podtools.kafkaml.strategies import strategy_name
 from corral.podtools.models.confusion import summed
 from corral.podtools.models.inside import read_metadata, read_weights, write_weights
 
-__all__ = ["Report", "Told", "deployment_of", "fitting", "judged", "main"]
+__all__ = ["DeploymentFolder", "Report", "deployment_of", "fitting", "judged", "main"]
 
 logger = logging.getLogger(__name__)
 
@@ -106,7 +106,7 @@ def _training(spec: Mapping[str, Any], rule: Mapping[str, float]) -> dict[str, A
     return out
 
 
-class Told:
+class DeploymentFolder:
     """What the controller says: the deployment's spec, and its clients."""
 
     def __init__(self, folder: Path, result: int) -> None:
@@ -128,8 +128,10 @@ class Told:
 class Report:
     """Leaves what there is to tell where the uploader finds it."""
 
-    def __init__(self, told: Told, result: int, model: Path, target: Path) -> None:
-        self._heard = told
+    def __init__(
+        self, deployment_folder: DeploymentFolder, result: int, model: Path, target: Path
+    ) -> None:
+        self._deployment = deployment_folder
         self._result = result
         self._model = model
         self._target = target
@@ -137,7 +139,7 @@ class Report:
         self._rejected: dict[str, tuple[int, str]] = {}
 
     def clients(self) -> tuple[Collection[str], Collection[str]]:
-        return self._heard.clients()
+        return self._deployment.clients()
 
     def remark(self, client: str, why: str) -> None:
         if client not in self._rejected and len(self._rejected) >= STRANGERS:
@@ -263,13 +265,15 @@ def _round(entry: Mapping[str, Any]) -> dict[str, Any]:
 def _serve(env: Mapping[str, str]) -> Rounds:
     target = Path(env.get("FL_DIR") or "/fl")
     result = int(env.get("RESULT_ID") or 1)
-    told = Told(Path(env.get("KAFKAML_DEPLOYMENT_DIR") or "/kafkaml/deployment"), result)
+    deployment_folder = DeploymentFolder(
+        Path(env.get("KAFKAML_DEPLOYMENT_DIR") or "/kafkaml/deployment"), result
+    )
     model = target / "model"
     names = Names.of(env["FEDERATED_STRING_ID"], env.get("KAFKAML_TOPICS", ""))
-    deployment = deployment_of(told.spec(), names, read_metadata(model), result)
+    deployment = deployment_of(deployment_folder.spec(), names, read_metadata(model), result)
     access = Access.from_environment(env, "BOOTSTRAP_SERVERS")
     first = [np.asarray(array) for array in read_weights(model)]
-    server = Server(access, deployment, first, Report(told, result, model, target))
+    server = Server(access, deployment, first, Report(deployment_folder, result, model, target))
     del first  # the server lets go of them when it can
     return server.run()
 

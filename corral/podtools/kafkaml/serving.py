@@ -2,8 +2,8 @@
 
 Everything is decided by `rounds.Rounds` and written to the state topic before it is done, so that a
 server that was killed goes on where it was. Updates are folded one by one from Kafka: memory is
-that of the model, whatever the number of clients. ``Told`` is whoever wants to know (the object's
-status); it is told again after a restart.
+that of the model, whatever the number of clients. ``Observer`` is notified of
+the progress (for the object's status), and again after a restart.
 """
 
 from __future__ import annotations
@@ -73,7 +73,7 @@ from corral.podtools.kafkaml.rounds import (
 )
 from corral.podtools.kafkaml.strategies import strategy_name
 
-__all__ = ["Deployment", "Server", "Told", "merged"]
+__all__ = ["Deployment", "Observer", "Server", "merged"]
 
 logger = logging.getLogger(__name__)
 
@@ -88,8 +88,8 @@ HEAD: Final = 4096
 """Bytes that the format of an array adds to it, at most."""
 
 
-class Told(Protocol):
-    """Whoever wants to know how it goes."""
+class Observer(Protocol):
+    """What the server notifies of its progress, and what knows the clients."""
 
     def clients(self) -> tuple[Collection[str], Collection[str]]:
         """Those that take part, and those of them that will never send again."""
@@ -136,7 +136,7 @@ class Server:
         access: Access,
         deployment: Deployment,
         first: Sequence[Array],
-        told: Told,
+        observer: Observer,
         *,
         clock: Callable[[], float] = time.time,
     ) -> None:
@@ -144,7 +144,7 @@ class Server:
         self._access = access
         self._deployment = deployment
         self._names = deployment.names
-        self._told = told
+        self._observer = observer
         self._clock = clock
         self._current = list(first)
         """Weights of the version that is on."""
@@ -175,7 +175,7 @@ class Server:
                 if self._names.state not in why:
                     self._log(sender, {"type": "failed", "why": why})
                 self._rounds.take({"type": "failed", "why": why}, self._clock())
-            self._told.progress(self._rounds)
+            self._observer.progress(self._rounds)
         return self._rounds
 
     def _serve(self, sender: Sender) -> None:
@@ -184,13 +184,13 @@ class Server:
             self._announce(sender)
         if self._rounds.ended == "finished":
             # whoever keeps the model may not have got to it
-            self._told.publish(self._current, self._rounds)
+            self._observer.publish(self._current, self._rounds)
         with Follower(
             self._access, self._names.client_control, start=self._rounds.position
         ) as heard:
             while not self._rounds.ended:
                 self._step(sender, heard)
-                self._told.progress(self._rounds)
+                self._observer.progress(self._rounds)
 
     # -- the log ---------------------------------------------------------------------------------
 
@@ -232,7 +232,7 @@ class Server:
     def _step(self, sender: Sender, heard: Follower) -> None:
         now = self._clock()
         if now - self._looked > LOOK:
-            self._clients, self._looked = self._told.clients(), now
+            self._clients, self._looked = self._observer.clients(), now
         rounds = self._rounds
         match rounds.next(now, *self._clients):
             case Publish(version=version):
@@ -254,7 +254,7 @@ class Server:
                 self._tell(sender, control)
                 self._write(sender, type="asked", clients=list(clients))
             case Finish(version=version):
-                where = self._told.publish(self._current, rounds)
+                where = self._observer.publish(self._current, rounds)
                 self._write(sender, type="finished", version=version, model_ref=where)
             case Fail(why=why):
                 self._write(sender, type="failed", why=why)
@@ -327,7 +327,7 @@ class Server:
         known = self._clients[0]
         if client not in known:
             # it may have come just now
-            self._clients, self._looked = self._told.clients(), self._clock()
+            self._clients, self._looked = self._observer.clients(), self._clock()
             known = self._clients[0]
         why = self._rounds.refusal(client, version, known)
         unfit = "" if why else self._unfit(client, message)
@@ -372,7 +372,7 @@ class Server:
         unfit: bool = False,
     ) -> None:
         logger.warning("a message of %s does not count: %s", client or "somebody", why)
-        self._told.remark(client, why)
+        self._observer.remark(client, why)
         self._write(
             sender,
             type="ignored",
@@ -474,14 +474,14 @@ class Server:
         if by_array(rule) and not mixes:
             # whoever fails now reads it from its topic when it starts again
             self._current = []
-            return fold(rule, updates, len(self._layout), read, self._told.remark)
+            return fold(rule, updates, len(self._layout), read, self._observer.remark)
         return whole(
             rule,
             updates,
             self._current,
             self._state,
             read,
-            self._told.remark,
+            self._observer.remark,
             stale=(lambda update: version - int(update["version"])) if mixes else None,
         )
 
