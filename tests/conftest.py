@@ -15,6 +15,7 @@ from tests.backends import Backend, EmbeddedBackend, RealBackend
 from tests.order import rank
 
 TESTS = Path(__file__).parent
+pytest_plugins = ("tests.support.components",)
 
 # how long an example takes depends on what else the machine does; a failing one can be repeated
 hypothesis.settings.register_profile("corral", deadline=None, print_blob=True)

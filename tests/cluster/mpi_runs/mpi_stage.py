@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import re
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,11 +18,11 @@ from corral.families.mpijob.view import JobView
 from tests.backends import Node
 from tests.cluster.objects import Objects
 from tests.cluster.pods.pods import Pods, terminated
+from tests.support.components import CACHE, skip
 
 Obj = dict[str, Any]
 ROOT = Path(__file__).parents[3]
 PROGRAMS = ROOT / "tests" / "mpi" / "programs"
-CACHE = Path(os.environ.get("CORRAL_CACHE") or Path.home() / ".cache" / "corral") / "mpi"
 WORKERS, SLOTS = 2, 2
 RANKS = WORKERS * SLOTS
 MODES = ("root", "user")
@@ -44,7 +43,7 @@ class Mpi:
 
     @property
     def venv(self) -> Path:
-        return CACHE / self.name
+        return CACHE / "mpi" / self.name
 
     @property
     def image(self) -> str:
@@ -63,7 +62,7 @@ class Mpi:
 
     def require(self) -> None:
         if not (self.venv / ".complete").exists():
-            pytest.skip(f"{self.name} is not there: run tests/mpi/install.sh")
+            skip(self.name)
 
     def line(self, program: str) -> list[str]:
         """What the launcher runs; neither hosts nor agents are in it."""
@@ -77,6 +76,8 @@ MPIS = (
     Mpi("mpich", "MPICH", "mpiexec"),
     Mpi("intel", "Intel"),
 )
+MPI_PARAMS = [MPIS[0], *(pytest.param(mpi, marks=pytest.mark.full) for mpi in MPIS[1:])]
+"""One in `make test`, all of them in `make test-full`."""
 
 
 def image_map() -> str:

@@ -10,12 +10,21 @@ from collections.abc import Callable
 
 import pytest
 
-from tests.cluster.mpi_runs.mpi_stage import MODES, MPIS, PATIENCE, RANKS, Jobs, Mpi, check_ranks
+from tests.cluster.mpi_runs.mpi_stage import (
+    MODES,
+    MPI_PARAMS,
+    MPIS,
+    PATIENCE,
+    RANKS,
+    Jobs,
+    Mpi,
+    check_ranks,
+)
 from tests.cluster.objects import eventually
 
 pytestmark = pytest.mark.timeout(300)
 MODE, *OTHER_MODES = MODES
-every_mpi = pytest.mark.parametrize("mpi", MPIS, ids=lambda mpi: mpi.name)
+every_mpi = pytest.mark.parametrize("mpi", MPI_PARAMS, ids=lambda mpi: mpi.name)
 
 
 @every_mpi
@@ -64,6 +73,7 @@ def test_stories_of_an_mpi(jobs: Jobs, mpi: Mpi, story: Callable[[Jobs, Mpi], No
     story(jobs, mpi)
 
 
+@pytest.mark.full
 @every_story
 @pytest.mark.parametrize("node", OTHER_MODES, indirect=True)
 def test_stories_of_a_mode(jobs: Jobs, story: Callable[[Jobs, Mpi], None]) -> None:

@@ -19,8 +19,9 @@ from server_node import KUBECTL, WAIT, HandNode, Kubectl, hand_node
 
 from corral.cluster.node.container.processes import Engine
 from tests.backends import Backend
+from tests.support.components import needs
 
-pytestmark = pytest.mark.skipif(not KUBECTL, reason="kubectl is not installed")
+pytestmark = needs("kubectl", found=bool(KUBECTL))
 
 
 @pytest.fixture(params=[False, True], ids=["plain-node", "websocket-node"])

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import os
 import re
-import shutil
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -13,8 +12,11 @@ from pathlib import Path
 import pytest
 from nodes_fakes import Cluster, pod, running_cluster
 
-KUBECTL = shutil.which("kubectl")
-pytestmark = pytest.mark.skipif(KUBECTL is None, reason="kubectl is not installed")
+from tests.cluster.binaries import built, on_machine
+from tests.support.components import needs
+
+KUBECTL = on_machine("kubectl") or built("kubectl")
+pytestmark = needs("kubectl", found=bool(KUBECTL))
 LIMIT = 60.0
 COMMANDS = "KUBECTL_REMOTE_COMMAND_WEBSOCKETS"
 FORWARDS = "KUBECTL_PORT_FORWARD_WEBSOCKETS"
