@@ -4,14 +4,18 @@ VENV := .venv
 BIN := $(VENV)/bin
 PIP = $(BIN)/python -m pip install --quiet --disable-pip-version-check
 WORKERS ?= 2
-# files in the order of tests/order.py; a case that fails is tried twice more, and reported as RERUN
-PARALLEL = -n $(WORKERS) --dist loadscope --no-loadscope-reorder --reruns 2 -rfEsR
+# More workers than processors: most cases wait for processes. The longest files begin
+# (tests/durations.json; PYTEST_OPTIONS=--record-durations records them).
+PARALLEL = --workers $(WORKERS) -rfEs $(PYTEST_OPTIONS)
 
 # LOCKED=1 installs exactly what requirements/dev.lock names, by hash: CI and releases do. Nothing is
 # resolved (--no-deps), so that releases of others change nothing; what is missing ends it (pip check).
 LOCKED ?=
 
-.PHONY: install wasm demo test test-real soak lint bench lock audit sbom clean
+# Bytecode of the tests is kept: every worker and many processes of theirs load it.
+unexport PYTHONDONTWRITEBYTECODE
+
+.PHONY: install wasm demo test test-full test-real soak lint bench lock audit sbom clean
 
 # The stubs of corral/v1 are made by the installation, and again when what they are made of changed.
 install: $(VENV)/.installed
@@ -42,8 +46,12 @@ lint: install
 	$(BIN)/lint-imports
 	$(BIN)/python tools/security_table.py --check
 
-test: WORKERS := 3
+test test-full: WORKERS := 6
 test: install wasm
+	$(BIN)/python -m pytest $(PARALLEL) -m "not real and not soak and not full" tests
+
+# As `make test`, with every value of every matrix (isolation modes, stores, MPIs, seeds).
+test-full: install wasm
 	$(BIN)/python -m pytest $(PARALLEL) -m "not real and not soak" tests
 
 # Long: SIGKILL at random under load, a thousand pods.
@@ -55,7 +63,7 @@ soak: install
 test-real: install wasm
 	tests/real/build.sh
 	tests/real/kafka.sh
-	CORRAL_BACKEND=real $(BIN)/python -m pytest $(PARALLEL) -m "not soak" tests/cluster tests/security
+	CORRAL_BACKEND=real $(BIN)/python -m pytest $(PARALLEL) --reruns 2 -m "not soak" tests/cluster tests/security
 
 bench: install
 	tests/real/build.sh
