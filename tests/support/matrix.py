@@ -16,3 +16,8 @@ def matrix(*always: Any, full: Sequence[Any] = ()) -> list[Any]:
         full: marked ``full``, so that only ``make test-full`` and ``make test-real`` run them.
     """
     return [*always, *(pytest.param(value, marks=pytest.mark.full) for value in full)]
+
+
+def seeds(count: int, *, always: int) -> list[Any]:
+    """Numbers from 0, the first ones of which are run by ``make test``."""
+    return matrix(*range(always), full=range(always, count))
