@@ -4,12 +4,16 @@ VENV := .venv
 BIN := $(VENV)/bin
 PIP = $(BIN)/python -m pip install --quiet --disable-pip-version-check
 WORKERS ?= 2
-# files in the order of tests/order.py; a case that fails is tried twice more, and reported as RERUN
-PARALLEL = -n $(WORKERS) --dist loadscope --no-loadscope-reorder --reruns 2 -rfEsR
+# More workers than processors: most cases wait for processes. The longest files begin
+# (tests/durations.json; PYTEST_OPTIONS=--record-durations records them).
+PARALLEL = --workers $(WORKERS) -rfEs $(PYTEST_OPTIONS)
 
 # LOCKED=1 installs exactly what requirements/*.lock name, by hash: CI and releases do. Nothing is
 # resolved (--no-deps), so that releases of others change nothing; what is missing ends it (pip check).
 LOCKED ?=
+
+# Bytecode of the tests is kept: every worker and many processes of theirs load it.
+unexport PYTHONDONTWRITEBYTECODE
 
 .PHONY: install wasm components demo test test-full test-real soak lint bench lock audit sbom clean
 
@@ -57,11 +61,11 @@ lint: install $(VENV)/.test $(VENV)/.lint
 	$(BIN)/lint-imports
 	$(BIN)/python tools/security_table.py --check
 
-test test-full: WORKERS := 3
+test test-full: WORKERS := 6
 test: install $(VENV)/.test wasm components
 	$(BIN)/python -m pytest $(PARALLEL) -m "not real and not soak and not full" tests
 
-# With every store, every MPI and every kubectl, of which `make test` has one of each kind.
+# As `make test`, with every value of every matrix (isolation modes, stores, MPIs, kubectls, seeds).
 test-full: install $(VENV)/.test wasm
 	@PYTHON=$(PYTHON) tests/components.sh all
 	$(BIN)/python -m pytest $(PARALLEL) -m "not real and not soak" tests
@@ -75,7 +79,7 @@ soak: install $(VENV)/.test
 test-real: install $(VENV)/.test wasm components
 	tests/real/build.sh
 	tests/real/kafka.sh
-	CORRAL_BACKEND=real $(BIN)/python -m pytest $(PARALLEL) -m "not soak and not full" tests/cluster tests/security
+	CORRAL_BACKEND=real $(BIN)/python -m pytest $(PARALLEL) --reruns 2 -m "not soak and not full" tests/cluster tests/security
 
 bench: install $(VENV)/.test
 	tests/real/build.sh

@@ -6,7 +6,7 @@
 #   tests/components.sh [all]
 set -uo pipefail
 cd "$(dirname "$0")"
-mpis=openmpi5 clients="helm crane mpi-examples"
+mpis="openmpi5 mpich" clients="helm crane mpi-examples"
 if [ "${1:-}" = all ]; then mpis="openmpi5 openmpi4 mpich intel" clients="$clients kubectl"; fi
 command -v kubectl >/dev/null || clients="$clients kubectl" # where the machine has none of its own
 logs=$(mktemp -d); trap 'rm -rf "$logs"' EXIT

@@ -19,6 +19,7 @@ from tests.backends import Node
 from tests.cluster.objects import Objects
 from tests.cluster.pods.pods import Pods, terminated
 from tests.support.components import CACHE, skip
+from tests.support.matrix import matrix
 
 Obj = dict[str, Any]
 ROOT = Path(__file__).parents[3]
@@ -76,8 +77,10 @@ MPIS = (
     Mpi("mpich", "MPICH", "mpiexec"),
     Mpi("intel", "Intel"),
 )
-MPI_PARAMS = [MPIS[0], *(pytest.param(mpi, marks=pytest.mark.full) for mpi in MPIS[1:])]
-"""One in `make test`, all of them in `make test-full`."""
+
+EVERY_MPI = matrix(MPIS[0], MPIS[2], full=(MPIS[1], MPIS[3]))
+"""Parameters: one of each way to start daemons (PRRTE, Hydra) in `make test`."""
+EVERY_MODE = matrix(MODES[0], full=MODES[1:])
 
 
 def image_map() -> str:

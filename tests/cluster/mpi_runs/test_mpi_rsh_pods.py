@@ -1,7 +1,7 @@
 """Real MPIs in pods without sshd: the launcher starts its daemons through the API.
 
 Every MPI is seen at work in every mode; what else is of an MPI is shown in one mode, and what is
-of the mode with one MPI.
+of the mode with one MPI. `make test` has two MPIs and one mode.
 """
 
 from __future__ import annotations
@@ -11,8 +11,8 @@ from collections.abc import Callable
 import pytest
 
 from tests.cluster.mpi_runs.mpi_stage import (
+    EVERY_MPI,
     MODES,
-    MPI_PARAMS,
     MPIS,
     PATIENCE,
     RANKS,
@@ -24,7 +24,7 @@ from tests.cluster.objects import eventually
 
 pytestmark = pytest.mark.timeout(300)
 MODE, *OTHER_MODES = MODES
-every_mpi = pytest.mark.parametrize("mpi", MPI_PARAMS, ids=lambda mpi: mpi.name)
+every_mpi = pytest.mark.parametrize("mpi", EVERY_MPI, ids=lambda mpi: mpi.name)
 
 
 @every_mpi

@@ -17,8 +17,7 @@ from tests.cluster.binaries import client_binary
 from tests.cluster.kubectl.runner import Kubectl
 from tests.cluster.objects import Objects
 from tests.cluster.pods.pods import Pods
-
-MODES = ("root", "user", "plain")
+from tests.support.matrix import matrix
 
 
 @pytest.fixture(scope=own_scope)
@@ -56,7 +55,7 @@ def start_node(backend: Backend, started: dict[str, Node], mode: str) -> Node:
     return started[mode]
 
 
-@pytest.fixture(params=MODES)
+@pytest.fixture(params=matrix("root", "plain", full=["user"]))
 def node(request: pytest.FixtureRequest, backend: Backend, nodes: dict[str, Node]) -> Node:
     """A node of each mode in turn."""
     return start_node(backend, nodes, request.param)

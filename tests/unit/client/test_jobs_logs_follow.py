@@ -13,6 +13,7 @@ from jobs_logs_world import Cut, Taker, World
 from corral.client import Jobs, LogChunk, LogQuery, Position, errors
 from corral.client.logs import reach
 from corral.client.logs import streaming as logs_module
+from tests.support.matrix import seeds
 
 pytestmark = pytest.mark.timeout(120)
 
@@ -307,7 +308,7 @@ class Script:
 
 
 @pytest.mark.usefixtures("patient")
-@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.parametrize("seed", seeds(6, always=2))
 async def test_every_line_once_through_cuts_and_new_readers(seed: int) -> None:
     """Connections break at random bytes, in order or not; readers leave and others go on."""
     honest = seed % 2 == 1

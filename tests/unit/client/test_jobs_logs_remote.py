@@ -16,6 +16,7 @@ from corral.client.logs import remote
 from corral.client.logs.frames import MORE, frame
 from corral.client.logs.marks import Mark, SourceKey
 from corral.client.logs.remote import MAX_FAILURES, log_params, remote_logs
+from tests.support.matrix import seeds
 
 
 @dataclass
@@ -70,7 +71,7 @@ class Gateway:
         self.waits.append(seconds)
 
 
-@pytest.mark.parametrize("seed", range(20))
+@pytest.mark.parametrize("seed", seeds(20, always=4))
 async def test_every_frame_once(seed: int) -> None:
     gateway = Gateway(seed=seed)
     chunks = [
