@@ -7,7 +7,7 @@ import re
 from collections.abc import Sequence, Set
 from typing import TypeAlias
 
-from corral.cluster.apiserver.builtin.validation.fields import Errors, invalid_value
+from corral.cluster.apiserver.builtin.validation.fields import Errors
 from corral.cluster.apiserver.errors import show
 
 __all__ = [
@@ -79,12 +79,11 @@ def check_ip(errs: Errors, text: str, path: str, known: Set[str] = frozenset()) 
     if text in known:
         return found
     if found is None:
-        why = "must be a valid IP address, (e.g. 10.9.8.7 or 2001:db8::ffff)"
-        errs.append(invalid_value(path, text, why))
+        errs.invalid(path, text, "must be a valid IP address, (e.g. 10.9.8.7 or 2001:db8::ffff)")
     elif found.version == 4 and _drop_zeros(text) != text:
-        errs.append(invalid_value(path, text, "must not have leading 0s"))
+        errs.invalid(path, text, "must not have leading 0s")
     elif _is_mapped(found):
-        errs.append(invalid_value(path, text, "must not be an IPv4-mapped IPv6 address"))
+        errs.invalid(path, text, "must not be an IPv4-mapped IPv6 address")
     return found
 
 
@@ -93,7 +92,7 @@ def check_strict_ip(errs: Errors, text: str, path: str) -> Address | None:
     before = len(errs)
     found = check_ip(errs, text, path)
     if found is not None and len(errs) == before and str(found) != text:
-        errs.append(invalid_value(path, text, f"must be in canonical form ({show(str(found))})"))
+        errs.invalid(path, text, f"must be in canonical form ({show(str(found))})")
     return found
 
 
@@ -102,17 +101,16 @@ def check_cidr(errs: Errors, text: str, path: str, known: Set[str] = frozenset()
         return
     network = parse_cidr(text)
     if network is None:
-        why = "must be a valid CIDR value, (e.g. 10.9.8.0/24 or 2001:db8::/64)"
-        errs.append(invalid_value(path, text, why))
+        errs.invalid(path, text, "must be a valid CIDR value, (e.g. 10.9.8.0/24 or 2001:db8::/64)")
         return
     address, _, size = text.partition("/")
     found = parse_ip(address)
     if (network.version == 4 and _drop_zeros(address) != address) or str(int(size)) != size:
-        errs.append(invalid_value(path, text, "must not have leading 0s in IP or prefix length"))
+        errs.invalid(path, text, "must not have leading 0s in IP or prefix length")
     elif found is not None and _is_mapped(found):
-        errs.append(invalid_value(path, text, "must not have an IPv4-mapped IPv6 address"))
+        errs.invalid(path, text, "must not have an IPv4-mapped IPv6 address")
     elif found != network.network_address:
-        errs.append(invalid_value(path, text, "must not have bits set beyond the prefix length"))
+        errs.invalid(path, text, "must not have bits set beyond the prefix length")
 
 
 def check_strict_cidr(errs: Errors, text: str, path: str) -> None:
@@ -120,26 +118,24 @@ def check_strict_cidr(errs: Errors, text: str, path: str) -> None:
     check_cidr(errs, text, path)
     network = parse_cidr(text)
     if network is not None and len(errs) == before and str(network) != text:
-        why = f"must be in canonical form ({show(str(network))})"
-        errs.append(invalid_value(path, text, why))
+        errs.invalid(path, text, f"must be in canonical form ({show(str(network))})")
 
 
 def check_endpoint_ip(errs: Errors, text: str, path: str) -> None:
     """Endpoints may not point at the machine itself or at link-local ranges."""
     found = parse_ip(text)
     if found is None:
-        errs.append(invalid_value(path, text, "must be a valid IP address"))
+        errs.invalid(path, text, "must be a valid IP address")
         return
     if found.is_unspecified:
-        errs.append(invalid_value(path, text, f"may not be unspecified ({text})"))
+        errs.invalid(path, text, f"may not be unspecified ({text})")
     if found.is_loopback:
-        errs.append(invalid_value(path, text, LOOPBACK_REFUSED))
+        errs.invalid(path, text, LOOPBACK_REFUSED)
     if found.is_link_local:
-        why = "may not be in the link-local range (169.254.0.0/16, fe80::/10)"
-        errs.append(invalid_value(path, text, why))
+        errs.invalid(path, text, "may not be in the link-local range (169.254.0.0/16, fe80::/10)")
     if _is_link_local_multicast(found):
         why = "may not be in the link-local multicast range (224.0.0.0/24, ff02::/10)"
-        errs.append(invalid_value(path, text, why))
+        errs.invalid(path, text, why)
 
 
 def _is_link_local_multicast(address: Address) -> bool:

@@ -5,17 +5,7 @@ from __future__ import annotations
 import posixpath
 
 from corral.cluster.apiserver.builtin.validation.differences import difference
-from corral.cluster.apiserver.builtin.validation.fields import (
-    IMMUTABLE,
-    Errors,
-    forbidden_field,
-    immutable,
-    invalid_value,
-    invalid_with,
-    not_supported,
-    required,
-    same,
-)
+from corral.cluster.apiserver.builtin.validation.fields import IMMUTABLE, Errors, same
 from corral.cluster.apiserver.builtin.validation.meta import check_annotations, check_labels
 from corral.cluster.apiserver.builtin.validation.names import dns_label, dns_subdomain
 from corral.cluster.apiserver.builtin.validation.paths import check_no_backsteps
@@ -53,26 +43,26 @@ _CLASS_ANNOTATION = "volume.beta.kubernetes.io/storage-class"
 def _check_modes(errs: Errors, modes: list[str], path: str) -> None:
     for mode in modes:
         if mode not in _MODES:
-            errs.append(not_supported(f"{path}.accessModes", mode, _MODES))
+            errs.not_supported(f"{path}.accessModes", mode, _MODES)
     known = [m for m in modes if m in _MODES]
     if "ReadWriteOncePod" in known and any(m != "ReadWriteOncePod" for m in known):
         why = "may not use ReadWriteOncePod with other access modes"
-        errs.append(forbidden_field(f"{path}.accessModes", why))
+        errs.forbidden(f"{path}.accessModes", why)
 
 
 def _check_data_source(errs: Errors, source: Obj, path: str) -> None:
     if not source.get("name"):
-        errs.append(required(f"{path}.name"))
+        errs.required(f"{path}.name")
     if not source.get("kind"):
-        errs.append(required(f"{path}.kind"))
+        errs.required(f"{path}.kind")
     group = source.get("apiGroup") or ""
     if not group and source.get("kind") != "PersistentVolumeClaim":
         why = "must be 'PersistentVolumeClaim' when referencing the default apiGroup"
-        errs.append(invalid_value(path, source.get("kind") or "", why))
+        errs.invalid(path, source.get("kind") or "", why)
     if group:
-        invalid_with(errs, f"{path}.apiGroup", group, dns_subdomain(group))
+        errs.format(f"{path}.apiGroup", group, dns_subdomain)
     if namespace := source.get("namespace"):
-        invalid_with(errs, f"{path}.namespace", namespace, dns_label(namespace))
+        errs.format(f"{path}.namespace", namespace, dns_label)
 
 
 def _check_data_sources(errs: Errors, spec: Obj, path: str) -> None:
@@ -84,32 +74,30 @@ def _check_data_sources(errs: Errors, spec: Obj, path: str) -> None:
     if source is None or ref is None:
         return
     if ref.get("namespace"):
-        why = "may not be specified when dataSourceRef.namespace is specified"
-        errs.append(invalid_value(path, {}, why))
+        errs.invalid(path, {}, "may not be specified when dataSourceRef.namespace is specified")
     elif any(source.get(k) != ref.get(k) for k in ("apiGroup", "kind", "name")):
-        errs.append(invalid_value(path, {}, "must match dataSourceRef"))
+        errs.invalid(path, {}, "must match dataSourceRef")
 
 
 def check_claim_spec(errs: Errors, spec: Obj, path: str) -> None:
     modes = spec.get("accessModes") or []
     if not modes:
-        errs.append(required(f"{path}.accessModes", "at least 1 access mode is required"))
+        errs.required(f"{path}.accessModes", "at least 1 access mode is required")
     check_selector(errs, spec.get("selector"), f"{path}.selector")
     _check_modes(errs, modes, path)
     storage = ((spec.get("resources") or {}).get("requests") or {}).get("storage")
     if storage is None:
-        errs.append(required(f"{path}.resources[storage]"))
+        errs.required(f"{path}.resources[storage]")
     elif nano(storage) <= 0:
-        where = f"{path}.resources[storage]"
-        errs.append(invalid_value(where, canonical(storage), "must be greater than zero"))
+        errs.invalid(f"{path}.resources[storage]", canonical(storage), "must be greater than zero")
     if name := spec.get("storageClassName"):
-        invalid_with(errs, f"{path}.storageClassName", name, dns_subdomain(name))
+        errs.format(f"{path}.storageClassName", name, dns_subdomain)
     mode = spec.get("volumeMode")
     if mode is not None and mode not in _VOLUME_MODES:
-        errs.append(not_supported(f"{path}.volumeMode", mode, _VOLUME_MODES))
+        errs.not_supported(f"{path}.volumeMode", mode, _VOLUME_MODES)
     _check_data_sources(errs, spec, path)
     if name := spec.get("volumeAttributesClassName"):
-        invalid_with(errs, f"{path}.volumeAttributesClassName", name, dns_subdomain(name))
+        errs.format(f"{path}.volumeAttributesClassName", name, dns_subdomain)
 
 
 def check_claim_template(errs: Errors, template: Obj, path: str) -> None:
@@ -119,11 +107,11 @@ def check_claim_template(errs: Errors, template: Obj, path: str) -> None:
     check_labels(errs, meta.get("labels"), f"{path}.metadata.labels")
     for name, value in meta.items():
         if value and name not in ("annotations", "labels"):
-            errs.append(forbidden_field(f"{path}.metadata.{name}", "cannot be set"))
+            errs.forbidden(f"{path}.metadata.{name}", "cannot be set")
     check_claim_spec(errs, template.get("spec") or {}, f"{path}.spec")
 
 
-def validate_claim(errs: Errors, obj: Obj, version: str) -> None:
+def validate_claim(errs: Errors, obj: Obj) -> None:
     check_claim_spec(errs, obj.get("spec") or {}, "spec")
 
 
@@ -160,11 +148,10 @@ def _storage(obj: Obj) -> str:
     return str(requests.get("storage") or "0")
 
 
-def validate_claim_update(errs: Errors, new: Obj, old: Obj, version: str) -> None:
-    validate_claim(errs, new, version)
+def validate_claim_update(errs: Errors, new: Obj, old: Obj) -> None:
+    validate_claim(errs, new)
     if _class_annotation(new) != _class_annotation(old):
-        where = f"metadata.annotations.{_CLASS_ANNOTATION}"
-        errs.append(invalid_value(where, _class_annotation(new), IMMUTABLE))
+        errs.invalid(f"metadata.annotations.{_CLASS_ANNOTATION}", _class_annotation(new), IMMUTABLE)
     before = dict(old.get("spec") or {})
     after = _comparable(new, old)
     if not same(after, before):
@@ -172,33 +159,32 @@ def validate_claim_update(errs: Errors, new: Obj, old: Obj, version: str) -> Non
             "spec is immutable after creation except resources.requests and "
             "volumeAttributesClassName for bound claims\n"
         )
-        shown = difference("core.PersistentVolumeClaimSpec", before, after)
-        errs.append(forbidden_field("spec", why + shown))
+        errs.forbidden("spec", why + difference("core.PersistentVolumeClaimSpec", before, after))
     if cmp_quantity(_storage(new), _storage(old)) < 0:
         capacity = ((old.get("status") or {}).get("capacity") or {}).get("storage") or "0"
         if cmp_quantity(_storage(new), capacity) <= 0:
             why = "field can not be less than status.capacity"
-            errs.append(forbidden_field("spec.resources.requests.storage", why))
+            errs.forbidden("spec.resources.requests.storage", why)
     spec = new.get("spec") or {}
-    immutable(errs, "volumeMode", spec.get("volumeMode"), before.get("volumeMode"))
+    errs.immutable("volumeMode", spec.get("volumeMode"), before.get("volumeMode"))
 
 
-def validate_claim_status(errs: Errors, new: Obj, old: Obj, version: str) -> None:
+def validate_claim_status(errs: Errors, new: Obj, old: Obj) -> None:
     if not (new.get("spec") or {}).get("accessModes"):
-        errs.append(required("Spec.accessModes"))
+        errs.required("Spec.accessModes")
     for name, amount in ((new.get("status") or {}).get("capacity") or {}).items():
         _check_basic(errs, amount, f"status.capacity[{name}]")
 
 
 def _check_basic(errs: Errors, amount: str, path: str) -> None:
     if value_of(amount) < 0:
-        errs.append(invalid_value(path, value_of(amount), "must be a valid resource quantity"))
+        errs.invalid(path, value_of(amount), "must be a valid resource quantity")
 
 
 def _local(errs: Errors, source: Obj, path: str) -> None:
     where = source.get("path") or ""
     if not where:
-        errs.append(required(f"{path}.path"))
+        errs.required(f"{path}.path")
     else:
         check_no_backsteps(errs, where, f"{path}.path")
 
@@ -206,7 +192,7 @@ def _local(errs: Errors, source: Obj, path: str) -> None:
 def _csi(errs: Errors, source: Obj, path: str) -> None:
     check_csi_driver_name(errs, source.get("driver") or "", f"{path}.driver")
     if not source.get("volumeHandle"):
-        errs.append(required(f"{path}.volumeHandle"))
+        errs.required(f"{path}.volumeHandle")
     for kind in ("controllerPublish", "controllerExpand", "nodePublish", "nodeExpand"):
         ref = source.get(f"{kind}SecretRef")
         if ref is None:
@@ -214,9 +200,9 @@ def _csi(errs: Errors, source: Obj, path: str) -> None:
         for name, rule in (("name", dns_subdomain), ("namespace", dns_label)):
             where, value = f"{path}.{kind}SecretRef.{name}", ref.get(name) or ""
             if not value:
-                errs.append(required(where))
+                errs.required(where)
             else:
-                invalid_with(errs, where, value, rule(value))
+                errs.format(where, value, rule)
 
 
 _NOT_PERSISTENT = (
@@ -241,58 +227,57 @@ _SOURCES = {
 def _check_capacity(errs: Errors, spec: Obj) -> None:
     capacity = spec.get("capacity") or {}
     if not capacity:
-        errs.append(required("spec.capacity"))
+        errs.required("spec.capacity")
     if "storage" not in capacity or len(capacity) > 1:
-        errs.append(not_supported("spec.capacity", spec.get("capacity"), ("storage",)))
+        errs.not_supported("spec.capacity", spec.get("capacity"), ("storage",))
     for name, amount in capacity.items():
         where = f"spec.capacity[{name}]"
         _check_basic(errs, amount, where)
         if nano(amount) <= 0:
-            errs.append(invalid_value(where, canonical(amount), "must be greater than zero"))
+            errs.invalid(where, canonical(amount), "must be greater than zero")
 
 
 def _check_sources(errs: Errors, spec: Obj) -> None:
     kinds = [k for k in _SOURCES if spec.get(k) is not None]
     if not kinds:
-        errs.append(required("spec", "must specify a volume type"))
+        errs.required("spec", "must specify a volume type")
         return
     for i, kind in enumerate(kinds):
         if i:
-            errs.append(forbidden_field(f"spec.{kind}", MORE_THAN_ONE))
+            errs.forbidden(f"spec.{kind}", MORE_THAN_ONE)
             continue
         where, check = _SOURCES[kind]
         check(errs, spec[kind], f"spec.{where}")
         if kind == "local" and spec.get("nodeAffinity") is None:
-            errs.append(required("spec.nodeAffinity", "Local volume requires node affinity"))
+            errs.required("spec.nodeAffinity", "Local volume requires node affinity")
 
 
-def validate_volume(errs: Errors, obj: Obj, version: str) -> None:
+def validate_volume(errs: Errors, obj: Obj) -> None:
     spec = obj.get("spec") or {}
     modes = spec.get("accessModes") or []
     if not modes:
-        errs.append(required("spec.accessModes"))
+        errs.required("spec.accessModes")
     _check_modes(errs, modes, "spec")
     _check_capacity(errs, spec)
     reclaim = spec.get("persistentVolumeReclaimPolicy")
     if reclaim and reclaim not in _RECLAIM:
-        errs.append(not_supported("spec.persistentVolumeReclaimPolicy", reclaim, _RECLAIM))
+        errs.not_supported("spec.persistentVolumeReclaimPolicy", reclaim, _RECLAIM)
     affinity = spec.get("nodeAffinity")
     if affinity is not None:
         if affinity.get("required") is None:
-            why = "must specify required node constraints"
-            errs.append(required("spec.nodeAffinity.required", why))
+            errs.required("spec.nodeAffinity.required", "must specify required node constraints")
         else:
             check_node_selector(errs, affinity["required"], "spec.nodeAffinity.required")
     _check_sources(errs, spec)
     path = (spec.get("hostPath") or {}).get("path")
     if path and posixpath.normpath(path) == "/" and reclaim == "Recycle":
         why = "may not be 'recycle' for a hostPath mount of '/'"
-        errs.append(forbidden_field("spec.persistentVolumeReclaimPolicy", why))
+        errs.forbidden("spec.persistentVolumeReclaimPolicy", why)
     if name := spec.get("storageClassName"):
-        invalid_with(errs, "spec.storageClassName", name, dns_subdomain(name))
+        errs.format("spec.storageClassName", name, dns_subdomain)
     mode = spec.get("volumeMode")
     if mode is not None and mode not in _VOLUME_MODES:
-        errs.append(not_supported("spec.volumeMode", mode, _VOLUME_MODES))
+        errs.not_supported("spec.volumeMode", mode, _VOLUME_MODES)
 
 
 def _source_of(spec: Obj, old: Obj) -> Obj:
@@ -303,16 +288,16 @@ def _source_of(spec: Obj, old: Obj) -> Obj:
     return out
 
 
-def validate_volume_update(errs: Errors, new: Obj, old: Obj, version: str) -> None:
-    validate_volume(errs, new, version)
+def validate_volume_update(errs: Errors, new: Obj, old: Obj) -> None:
+    validate_volume(errs, new)
     after, before = new.get("spec") or {}, old.get("spec") or {}
     new_source, old_source = _source_of(after, before), _source_of(before, before)
     if not same(new_source, old_source):
         why = "spec.persistentvolumesource is immutable after creation\n"
         shown = difference("core.PersistentVolumeSource", old_source, new_source)
-        errs.append(forbidden_field("spec.persistentvolumesource", why + shown))
-    immutable(errs, "volumeMode", after.get("volumeMode"), before.get("volumeMode"))
+        errs.forbidden("spec.persistentvolumesource", why + shown)
+    errs.immutable("volumeMode", after.get("volumeMode"), before.get("volumeMode"))
     affinity = before.get("nodeAffinity")
     if affinity is not None and not same(after.get("nodeAffinity"), affinity):
         why = f"{IMMUTABLE}, except for updating from beta label to GA"
-        errs.append(invalid_value("nodeAffinity", after.get("nodeAffinity"), why))
+        errs.invalid("nodeAffinity", after.get("nodeAffinity"), why)

@@ -7,24 +7,10 @@ import binascii
 import re
 
 from corral.cluster.apiserver.builtin.validation.differences import difference
-from corral.cluster.apiserver.builtin.validation.fields import (
-    Errors,
-    duplicate,
-    forbidden_field,
-    immutable,
-    immutable_beta,
-    invalid_value,
-    invalid_with,
-    not_supported,
-    one_of,
-    required,
-)
+from corral.cluster.apiserver.builtin.validation.fields import Errors
 from corral.cluster.apiserver.builtin.validation.meta import check_labels
 from corral.cluster.apiserver.builtin.validation.names import dns_label
-from corral.cluster.apiserver.builtin.validation.resources import (
-    NO_CLAIMS,
-    check_requirements,
-)
+from corral.cluster.apiserver.builtin.validation.resources import NO_CLAIMS, check_requirements
 from corral.cluster.apiserver.builtin.validation.scheduling import (
     check_tolerations,
     duplicate_toleration,
@@ -59,19 +45,17 @@ _PEM_REQUEST = re.compile(
 ).search
 
 
-def validate_lease(errs: Errors, obj: Obj, version: str) -> None:
+def validate_lease(errs: Errors, obj: Obj) -> None:
     spec = obj.get("spec") or {}
     duration, changes = spec.get("leaseDurationSeconds"), spec.get("leaseTransitions")
     if duration is not None and duration <= 0:
-        where = "spec.leaseDurationSeconds"
-        errs.append(invalid_value(where, duration, "must be greater than 0"))
+        errs.invalid("spec.leaseDurationSeconds", duration, "must be greater than 0")
     if changes is not None and changes < 0:
-        why = "must be greater than or equal to 0"
-        errs.append(invalid_value("spec.leaseTransitions", changes, why))
+        errs.invalid("spec.leaseTransitions", changes, "must be greater than or equal to 0")
 
 
-def validate_lease_update(errs: Errors, new: Obj, old: Obj, version: str) -> None:
-    validate_lease(errs, new, version)
+def validate_lease_update(errs: Errors, new: Obj, old: Obj) -> None:
+    validate_lease(errs, new)
 
 
 def _system_problem(name: str, obj: Obj) -> str:
@@ -84,7 +68,7 @@ def _system_problem(name: str, obj: Obj) -> str:
     return ""
 
 
-def validate_priority_class(errs: Errors, obj: Obj, version: str) -> None:
+def validate_priority_class(errs: Errors, obj: Obj) -> None:
     name = (obj.get("metadata") or {}).get("name") or ""
     if name.startswith("system-"):
         if problem := _system_problem(name, obj):
@@ -92,23 +76,22 @@ def validate_priority_class(errs: Errors, obj: Obj, version: str) -> None:
                 "priority class names with 'system-' prefix are reserved for system use only. "
                 f"error: {problem}"
             )
-            errs.append(forbidden_field("metadata.name", why))
+            errs.forbidden("metadata.name", why)
     elif (obj.get("value") or 0) > _HIGHEST:
-        why = f"maximum allowed value of a user defined priority is {_HIGHEST}"
-        errs.append(forbidden_field("value", why))
+        errs.forbidden("value", f"maximum allowed value of a user defined priority is {_HIGHEST}")
     policy = obj.get("preemptionPolicy")
     if policy is not None:
-        one_of(errs, "preemptionPolicy", policy, ("PreemptLowerPriority", "Never"))
+        errs.one_of("preemptionPolicy", policy, ("PreemptLowerPriority", "Never"))
 
 
-def validate_priority_class_update(errs: Errors, new: Obj, old: Obj, version: str) -> None:
+def validate_priority_class_update(errs: Errors, new: Obj, old: Obj) -> None:
     if (new.get("value") or 0) != (old.get("value") or 0):
-        errs.append(forbidden_field("value", "may not be changed in an update."))
+        errs.forbidden("value", "may not be changed in an update.")
     name = "preemptionPolicy"
-    immutable(errs, name, new.get(name), old.get(name))
+    errs.immutable(name, new.get(name), old.get(name))
 
 
-def validate_runtime_class(errs: Errors, obj: Obj, version: str) -> None:
+def validate_runtime_class(errs: Errors, obj: Obj) -> None:
     overhead = (obj.get("overhead") or {}).get("podFixed")
     check_requirements(errs, {"limits": overhead}, NO_CLAIMS, "overhead")
     scheduling = obj.get("scheduling") or {}
@@ -123,14 +106,14 @@ def validate_runtime_class(errs: Errors, obj: Obj, version: str) -> None:
         seen.add(key)
     handler = obj.get("handler") or ""
     if not handler:
-        errs.append(required("handler"))
+        errs.required("handler")
     else:
         found = [m.replace("63 characters", "63 bytes") for m in dns_label(handler)]
-        invalid_with(errs, "handler", handler, found)
+        errs.invalid_each("handler", handler, found)
 
 
-def validate_runtime_class_update(errs: Errors, new: Obj, old: Obj, version: str) -> None:
-    immutable_beta(errs, "handler", new.get("handler"), old.get("handler"))
+def validate_runtime_class_update(errs: Errors, new: Obj, old: Obj) -> None:
+    errs.immutable_beta("handler", new.get("handler"), old.get("handler"))
 
 
 def _request_problem(encoded: str) -> str:
@@ -157,48 +140,48 @@ def _check_conditions(errs: Errors, conditions: list[Obj]) -> None:
     for i, condition in enumerate(conditions):
         kind, status = condition.get("type") or "", condition.get("status") or ""
         if not kind:
-            errs.append(required(f"{path}[{i}].type"))
+            errs.required(f"{path}[{i}].type")
         allowed: tuple[str, ...] = ("False", "True", "Unknown")
         if kind in ("Approved", "Denied", "Failed"):
             allowed = ("True",)
         if not status:
-            errs.append(required(f"{path}[{i}].status"))
+            errs.required(f"{path}[{i}].status")
         elif status not in allowed:
-            errs.append(not_supported(f"{path}[{i}].status", status, allowed))
+            errs.not_supported(f"{path}[{i}].status", status, allowed)
         if kind in seen:
-            errs.append(duplicate(f"{path}[{i}].type", kind))
+            errs.duplicate(f"{path}[{i}].type", kind)
         seen.add(kind)
     if {"Approved", "Denied"} <= seen:
         shown = '{item[type="Approved"], item[type="Denied"]}'
         why = 'must specify at most one of: `item[type="Approved"]`, `item[type="Denied"]`'
-        errs.append(invalid_value(path, shown, why))
+        errs.invalid(path, shown, why)
 
 
-def validate_signing_request(errs: Errors, obj: Obj, version: str) -> None:
+def validate_signing_request(errs: Errors, obj: Obj) -> None:
     spec = obj.get("spec") or {}
     if why := _request_problem(spec.get("request") or ""):
-        errs.append(invalid_value("spec.request", spec.get("request"), why))
+        errs.invalid("spec.request", spec.get("request"), why)
     usages = spec.get("usages") or []
     if not usages:
-        errs.append(required("spec.usages"))
+        errs.required("spec.usages")
     for i, usage in enumerate(usages):
         if usage not in _USAGES:
-            errs.append(not_supported(f"spec.usages[{i}]", usage, _USAGES))
+            errs.not_supported(f"spec.usages[{i}]", usage, _USAGES)
     seen: set[str] = set()
     for i, usage in enumerate(usages):
         if usage in seen:
-            errs.append(duplicate(f"spec.usages[{i}]", usage))
+            errs.duplicate(f"spec.usages[{i}]", usage)
         seen.add(usage)
     signer = spec.get("signerName") or ""
     if signer == "kubernetes.io/legacy-unknown":
         why = "the legacy signerName is not allowed via this API version"
-        errs.append(invalid_value("spec.signerName", signer, why))
+        errs.invalid("spec.signerName", signer, why)
     else:
         check_signer_name(errs, signer, "spec.signerName")
     seconds = spec.get("expirationSeconds")
     if seconds is not None and seconds < 600:
         why = "may not specify a duration less than 600 seconds (10 minutes)"
-        errs.append(invalid_value("spec.expirationSeconds", seconds, why))
+        errs.invalid("spec.expirationSeconds", seconds, why)
     _check_conditions(errs, (obj.get("status") or {}).get("conditions") or [])
 
 
@@ -211,35 +194,32 @@ def _check_removed(errs: Errors, new: Obj, old: Obj) -> None:
     for kind in ("Approved", "Denied", "Failed"):
         if len(_of_type(new, kind)) < len(_of_type(old, kind)):
             why = f'updates may not remove a condition of type "{kind}"'
-            errs.append(forbidden_field("status.conditions", why))
+            errs.forbidden("status.conditions", why)
 
 
 def _check_approval(errs: Errors, new: Obj, old: Obj) -> None:
     for kind in ("Approved", "Denied"):
         after, before = _of_type(new, kind), _of_type(old, kind)
         if len(after) > len(before):
-            why = f'updates may not add a condition of type "{kind}"'
-            errs.append(forbidden_field("status.conditions", why))
+            errs.forbidden("status.conditions", f'updates may not add a condition of type "{kind}"')
         elif len(after) == len(before) and after != before:
             why = f'updates may not modify a condition of type "{kind}"\n'
-            errs.append(forbidden_field("status.conditions", why + difference("", before, after)))
+            errs.forbidden("status.conditions", why + difference("", before, after))
 
 
-def validate_signing_request_update(errs: Errors, new: Obj, old: Obj, version: str) -> None:
-    validate_signing_request(errs, new, version)
+def validate_signing_request_update(errs: Errors, new: Obj, old: Obj) -> None:
+    validate_signing_request(errs, new)
     _check_removed(errs, new, old)
     _check_approval(errs, new, old)
     after, before = ((o.get("status") or {}).get("certificate") for o in (new, old))
     if (after or "") != (before or ""):
-        why = "updates may not set certificate content"
-        errs.append(forbidden_field("status.certificate", why))
+        errs.forbidden("status.certificate", "updates may not set certificate content")
 
 
-def validate_signing_request_status(errs: Errors, new: Obj, old: Obj, version: str) -> None:
-    validate_signing_request(errs, new, version)
+def validate_signing_request_status(errs: Errors, new: Obj, old: Obj) -> None:
+    validate_signing_request(errs, new)
     _check_removed(errs, new, old)
     _check_approval(errs, new, old)
     after, before = ((o.get("status") or {}).get("certificate") for o in (new, old))
     if before and after != before:
-        why = "updates may not modify existing certificate content"
-        errs.append(forbidden_field("status.certificate", why))
+        errs.forbidden("status.certificate", "updates may not modify existing certificate content")

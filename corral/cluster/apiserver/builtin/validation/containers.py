@@ -5,25 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from corral.cluster.apiserver.builtin.validation.environment import check_env, check_env_from
-from corral.cluster.apiserver.builtin.validation.fields import (
-    Errors,
-    duplicate,
-    forbidden_field,
-    invalid_value,
-    invalid_with,
-    not_found_field,
-    not_supported,
-    one_of,
-    required,
-    too_many,
-)
+from corral.cluster.apiserver.builtin.validation.fields import Errors
 from corral.cluster.apiserver.builtin.validation.mounts import check_devices, check_mounts
 from corral.cluster.apiserver.builtin.validation.names import dns_label, port_name, port_number
 from corral.cluster.apiserver.builtin.validation.probes import check_lifecycle, check_probes
-from corral.cluster.apiserver.builtin.validation.resources import (
-    ClaimNames,
-    check_requirements,
-)
+from corral.cluster.apiserver.builtin.validation.resources import ClaimNames, check_requirements
 from corral.cluster.apiserver.builtin.validation.security import check_container_security
 from corral.cluster.apiserver.builtin.validation.volumes import PULL_POLICIES
 from corral.kube.types import Obj
@@ -70,33 +56,33 @@ def _check_ports(errs: Errors, ports: list[Obj], path: str) -> None:
     for i, port in enumerate(ports):
         if name := port.get("name"):
             if found := port_name(name):
-                invalid_with(errs, f"{path}[{i}].name", name, found)
+                errs.invalid_each(f"{path}[{i}].name", name, found)
             elif name in names:
-                errs.append(duplicate(f"{path}[{i}].name", name))
+                errs.duplicate(f"{path}[{i}].name", name)
             else:
                 names.add(name)
         number = port.get("containerPort") or 0
         if number == 0:
-            errs.append(required(f"{path}[{i}].containerPort"))
+            errs.required(f"{path}[{i}].containerPort")
         elif found := port_number(number):
-            invalid_with(errs, f"{path}[{i}].containerPort", number, found)
+            errs.invalid_each(f"{path}[{i}].containerPort", number, found)
         if (host := port.get("hostPort")) and (found := port_number(host)):
-            invalid_with(errs, f"{path}[{i}].hostPort", host, found)
+            errs.invalid_each(f"{path}[{i}].hostPort", host, found)
         if port.get("protocol") not in PROTOCOLS:
-            one_of(errs, f"{path}[{i}].protocol", port.get("protocol"), PROTOCOLS)
+            errs.one_of(f"{path}[{i}].protocol", port.get("protocol"), PROTOCOLS)
 
 
 def _check_common(errs: Errors, container: Obj, pod: PodContext, path: str) -> None:
     name = container.get("name")
     if not name:
-        errs.append(required(f"{path}.name"))
+        errs.required(f"{path}.name")
     elif found := dns_label(name):
-        invalid_with(errs, f"{path}.name", name, found)
+        errs.invalid_each(f"{path}.name", name, found)
     if not container.get("image"):
-        errs.append(required(f"{path}.image"))
+        errs.required(f"{path}.image")
     policy = container.get("terminationMessagePolicy")
     if policy not in _MESSAGE_POLICIES:
-        one_of(errs, f"{path}.terminationMessagePolicy", policy, _MESSAGE_POLICIES)
+        errs.one_of(f"{path}.terminationMessagePolicy", policy, _MESSAGE_POLICIES)
     if ports := container.get("ports"):
         _check_ports(errs, ports, f"{path}.ports")
     if env := container.get("env"):
@@ -108,7 +94,7 @@ def _check_common(errs: Errors, container: Obj, pod: PodContext, path: str) -> N
     if container.get("volumeDevices"):
         check_devices(errs, container, pod.volumes, f"{path}.volumeDevices")
     if container.get("imagePullPolicy") not in PULL_POLICIES:
-        one_of(errs, f"{path}.imagePullPolicy", container.get("imagePullPolicy"), PULL_POLICIES)
+        errs.one_of(f"{path}.imagePullPolicy", container.get("imagePullPolicy"), PULL_POLICIES)
     if resources := container.get("resources"):
         check_requirements(errs, resources, pod.claim_names, f"{path}.resources")
     if resize := container.get("resizePolicy"):
@@ -123,13 +109,12 @@ def _check_resize(errs: Errors, policies: list[Obj], pod_policy: str, path: str)
     for i, policy in enumerate(policies):
         name, restart = policy.get("resourceName") or "", policy.get("restartPolicy") or ""
         if name in seen:
-            errs.append(duplicate(f"{path}[{i}]", name))
+            errs.duplicate(f"{path}[{i}]", name)
         seen.add(name)
-        one_of(errs, path, name, ("cpu", "memory"))
-        one_of(errs, path, restart, ("NotRequired", "RestartContainer"))
+        errs.one_of(path, name, ("cpu", "memory"))
+        errs.one_of(path, restart, ("NotRequired", "RestartContainer"))
         if pod_policy == "Never" and restart != "NotRequired":
-            why = "must be 'NotRequired' when pod `restartPolicy` is 'Never'"
-            errs.append(invalid_value(path, restart, why))
+            errs.invalid(path, restart, "must be 'NotRequired' when pod `restartPolicy` is 'Never'")
 
 
 def _check_restart(errs: Errors, container: Obj, path: str) -> None:
@@ -138,26 +123,26 @@ def _check_restart(errs: Errors, container: Obj, path: str) -> None:
         if not rules:
             return
         why = "must specify restartPolicy when restart rules are used"
-        errs.append(required(f"{path}.restartPolicy", why))
+        errs.required(f"{path}.restartPolicy", why)
     elif policy not in _RESTART_POLICIES:
-        errs.append(not_supported(f"{path}.restartPolicy", policy, _RESTART_POLICIES))
+        errs.not_supported(f"{path}.restartPolicy", policy, _RESTART_POLICIES)
     if len(rules) > 20:
-        errs.append(too_many(f"{path}.restartPolicyRules", len(rules), 20))
+        errs.too_many(f"{path}.restartPolicyRules", len(rules), 20)
     for i, rule in enumerate(rules):
         _check_restart_rule(errs, rule, f"{path}.restartPolicyRules[{i}]")
 
 
 def _check_restart_rule(errs: Errors, rule: Obj, path: str) -> None:
     if (action := rule.get("action") or "") not in _RULE_ACTIONS:
-        errs.append(not_supported(f"{path}.action", action, _RULE_ACTIONS))
+        errs.not_supported(f"{path}.action", action, _RULE_ACTIONS)
     codes = rule.get("exitCodes")
     if codes is None:
-        errs.append(required(f"{path}.exitCodes", "must be specified"))
+        errs.required(f"{path}.exitCodes", "must be specified")
         return
     if (operator := codes.get("operator") or "") not in ("In", "NotIn"):
-        errs.append(not_supported(f"{path}.exitCodes.operator", operator, ("In", "NotIn")))
+        errs.not_supported(f"{path}.exitCodes.operator", operator, ("In", "NotIn"))
     if len(values := codes.get("values") or ()) > 255:
-        errs.append(too_many(f"{path}.exitCodes.values", len(values), 255))
+        errs.too_many(f"{path}.exitCodes.values", len(values), 255)
 
 
 def _check_host_ports(errs: Errors, containers: list[Obj], path: str) -> None:
@@ -167,13 +152,13 @@ def _check_host_ports(errs: Errors, containers: list[Obj], path: str) -> None:
             if number := port.get("hostPort"):
                 key = f"{port.get('protocol', '')}/{port.get('hostIP', '')}/{number}"
                 if key in seen:
-                    errs.append(duplicate(f"{path}[{i}].ports[{j}].hostPort", key))
+                    errs.duplicate(f"{path}[{i}].ports[{j}].hostPort", key)
                 seen.add(key)
 
 
 def check_containers(errs: Errors, containers: list[Obj], pod: PodContext, path: str) -> None:
     if not containers:
-        errs.append(required(path))
+        errs.required(path)
         return
     names: set[str] = set()
     for i, container in enumerate(containers):
@@ -181,7 +166,7 @@ def check_containers(errs: Errors, containers: list[Obj], pod: PodContext, path:
         _check_common(errs, container, pod, where)
         name = container.get("name") or ""
         if name in names:
-            errs.append(duplicate(f"{where}.name", name))
+            errs.duplicate(f"{where}.name", name)
         names.add(name)
         if lifecycle := container.get("lifecycle"):
             check_lifecycle(errs, lifecycle, pod.grace, f"{where}.lifecycle")
@@ -198,7 +183,7 @@ def check_init_containers(errs: Errors, containers: list[Obj], pod: PodContext, 
         _check_restart(errs, container, where)
         name = container.get("name") or ""
         if name in names:
-            errs.append(duplicate(f"{where}.name", name))
+            errs.duplicate(f"{where}.name", name)
         elif name:
             names.add(name)
         _check_host_ports(errs, [container], path)
@@ -215,12 +200,11 @@ def _forbid_sidecar_fields(errs: Errors, container: Obj, path: str) -> None:
     why = "may not be set for init containers without restartPolicy=Always"
     for name in ("lifecycle", "livenessProbe", "readinessProbe", "startupProbe"):
         if container.get(name) is not None:
-            errs.append(forbidden_field(f"{path}.{name}", why))
+            errs.forbidden(f"{path}.{name}", why)
     for j, policy in enumerate(container.get("resizePolicy") or ()):
         if policy.get("restartPolicy") == "RestartContainer":
             why = "must not be set to 'RestartContainer' for non-sidecar initContainers"
-            where = f"{path}.resizePolicy[{j}].restartPolicy"
-            errs.append(invalid_value(where, "RestartContainer", why))
+            errs.invalid(f"{path}.resizePolicy[{j}].restartPolicy", "RestartContainer", why)
 
 
 def check_ephemeral_containers(
@@ -239,22 +223,21 @@ def check_ephemeral_containers(
         check_image_spaces(errs, container, where)
         name = container.get("name") or ""
         if name in names:
-            errs.append(duplicate(f"{where}.name", name))
+            errs.duplicate(f"{where}.name", name)
         names.add(name)
         target = container.get("targetContainerName")
         if target and target not in others:
-            errs.append(not_found_field(f"{where}.targetContainerName", target))
+            errs.not_found(f"{where}.targetContainerName", target)
         for unwanted in _NEVER_EPHEMERAL:
             if container.get(unwanted):
-                errs.append(forbidden_field(f"{where}.{unwanted}", why))
+                errs.forbidden(f"{where}.{unwanted}", why)
         for j, mount in enumerate(container.get("volumeMounts") or ()):
             for unwanted in ("subPath", "subPathExpr"):
                 if mount.get(unwanted):
-                    errs.append(forbidden_field(f"{where}.volumeMounts[{j}].{unwanted}", why))
+                    errs.forbidden(f"{where}.volumeMounts[{j}].{unwanted}", why)
 
 
 def check_image_spaces(errs: Errors, container: Obj, path: str) -> None:
     image = container.get("image") or ""
     if image != image.strip():
-        why = "must not have leading or trailing whitespace"
-        errs.append(invalid_value(f"{path}.image", image, why))
+        errs.invalid(f"{path}.image", image, "must not have leading or trailing whitespace")

@@ -6,17 +6,8 @@ selectors and certificates are left to those who act on them.
 
 from __future__ import annotations
 
-from corral.cluster.apiserver.builtin.validation.fields import (
-    Errors,
-    immutable,
-    immutable_beta,
-    invalid_value,
-    required,
-)
-from corral.cluster.apiserver.builtin.validation.names import (
-    dns1035_label,
-    dns_subdomain,
-)
+from corral.cluster.apiserver.builtin.validation.fields import Errors
+from corral.cluster.apiserver.builtin.validation.names import dns1035_label, dns_subdomain
 from corral.cluster.apiserver.builtin.validation.signers import check_signer_name
 from corral.kube.types import Obj
 
@@ -36,57 +27,57 @@ __all__ = [
 _CERTIFICATE = "-----BEGIN CERTIFICATE-----"
 
 
-def validate_same_spec(errs: Errors, new: Obj, old: Obj, version: str) -> None:
+def validate_same_spec(errs: Errors, new: Obj, old: Obj) -> None:
     """Updates of kinds whose whole spec is immutable."""
-    immutable(errs, "spec", new.get("spec") or {}, old.get("spec") or {})
+    errs.immutable("spec", new.get("spec") or {}, old.get("spec") or {})
 
 
-def validate_claim_update(errs: Errors, new: Obj, old: Obj, version: str) -> None:
+def validate_claim_update(errs: Errors, new: Obj, old: Obj) -> None:
     """A ResourceClaim, whose spec the API declares immutable."""
-    immutable_beta(errs, "spec", new.get("spec") or {}, old.get("spec") or {})
+    errs.immutable_beta("spec", new.get("spec") or {}, old.get("spec") or {})
 
 
-def validate_slice(errs: Errors, obj: Obj, version: str) -> None:
+def validate_slice(errs: Errors, obj: Obj) -> None:
     """A ResourceSlice."""
     spec = obj.get("spec") or {}
     if not spec.get("driver"):
-        errs.append(required("spec.driver"))
+        errs.required("spec.driver")
     if not (spec.get("pool") or {}).get("name"):
-        errs.append(required("spec.pool.name"))
+        errs.required("spec.pool.name")
 
 
-def validate_slice_update(errs: Errors, new: Obj, old: Obj, version: str) -> None:
-    validate_slice(errs, new, version)
+def validate_slice_update(errs: Errors, new: Obj, old: Obj) -> None:
+    validate_slice(errs, new)
     spec, before = new.get("spec") or {}, old.get("spec") or {}
     pool, old_pool = spec.get("pool") or {}, before.get("pool") or {}
-    immutable(errs, "spec.pool.name", pool.get("name"), old_pool.get("name"))
+    errs.immutable("spec.pool.name", pool.get("name"), old_pool.get("name"))
     for name in ("driver", "nodeName"):
-        immutable(errs, f"spec.{name}", spec.get(name), before.get(name))
+        errs.immutable(f"spec.{name}", spec.get(name), before.get(name))
 
 
-def validate_certificate_request(errs: Errors, obj: Obj, version: str) -> None:
+def validate_certificate_request(errs: Errors, obj: Obj) -> None:
     """A PodCertificateRequest."""
     spec = obj.get("spec") or {}
     check_signer_name(errs, spec.get("signerName") or "", "spec.signerName")
     for who in ("pod", "serviceAccount", "node"):
         name, uid = spec.get(f"{who}Name") or "", spec.get(f"{who}UID") or ""
         for message in dns_subdomain(name):
-            errs.append(invalid_value(f"spec.{who}Name", name, message))
+            errs.invalid(f"spec.{who}Name", name, message)
         if not uid:
-            errs.append(invalid_value(f"spec.{who}UID", uid, "must not be empty"))
+            errs.invalid(f"spec.{who}UID", uid, "must not be empty")
 
 
-def validate_trust_bundle(errs: Errors, obj: Obj, version: str) -> None:
+def validate_trust_bundle(errs: Errors, obj: Obj) -> None:
     """A ClusterTrustBundle."""
     spec, name = obj.get("spec") or {}, (obj.get("metadata") or {}).get("name") or ""
     signer = spec.get("signerName") or ""
     for message in _bundle_name(name, signer):
-        errs.append(invalid_value("metadata.name", name, message))
+        errs.invalid("metadata.name", name, message)
     if signer:
         check_signer_name(errs, signer, "spec.signerName")
     if _CERTIFICATE not in (spec.get("trustBundle") or ""):
         why = "at least one trust anchor must be provided"
-        errs.append(invalid_value("spec.trustBundle", "<value omitted>", why))
+        errs.invalid("spec.trustBundle", "<value omitted>", why)
 
 
 def _bundle_name(name: str, signer: str) -> list[str]:
@@ -101,24 +92,24 @@ def _bundle_name(name: str, signer: str) -> list[str]:
     return list(dns_subdomain(name.removeprefix(prefix)))
 
 
-def validate_trust_bundle_update(errs: Errors, new: Obj, old: Obj, version: str) -> None:
-    validate_trust_bundle(errs, new, version)
+def validate_trust_bundle_update(errs: Errors, new: Obj, old: Obj) -> None:
+    validate_trust_bundle(errs, new)
     now, before = ((o.get("spec") or {}).get("signerName") or "" for o in (new, old))
-    immutable(errs, "spec.signerName", now, before)
+    errs.immutable("spec.signerName", now, before)
 
 
-def validate_migration(errs: Errors, obj: Obj, version: str) -> None:
+def validate_migration(errs: Errors, obj: Obj) -> None:
     """A StorageVersionMigration."""
     resource = (obj.get("spec") or {}).get("resource") or {}
     name, group = resource.get("resource") or "", resource.get("group") or ""
     if not name:
-        errs.append(required("spec.resource.resource", "resource is required to be set"))
+        errs.required("spec.resource.resource", "resource is required to be set")
     elif found := dns1035_label(name):
-        errs.append(invalid_value("spec.resource.resource", name, ",".join(found)))
+        errs.invalid("spec.resource.resource", name, ",".join(found))
     if group and (found := dns_subdomain(group)):
-        errs.append(invalid_value("spec.resource.group", group, ",".join(found)))
+        errs.invalid("spec.resource.group", group, ",".join(found))
 
 
-def validate_migration_update(errs: Errors, new: Obj, old: Obj, version: str) -> None:
-    validate_migration(errs, new, version)
-    validate_same_spec(errs, new, old, version)
+def validate_migration_update(errs: Errors, new: Obj, old: Obj) -> None:
+    validate_migration(errs, new)
+    validate_same_spec(errs, new, old)

@@ -2,13 +2,7 @@
 
 from __future__ import annotations
 
-from corral.cluster.apiserver.builtin.validation.fields import (
-    Errors,
-    invalid_value,
-    invalid_with,
-    not_supported,
-    required,
-)
+from corral.cluster.apiserver.builtin.validation.fields import Errors
 from corral.cluster.apiserver.builtin.validation.names import qualified_name
 from corral.cluster.apiserver.builtin.validation.quantities import canonical, nano
 from corral.kube.types import Obj
@@ -54,24 +48,23 @@ _UNIT_LIST = ", ".join(_UNITS)
 def check_field_ref(errs: Errors, ref: Obj, allowed: tuple[str, ...], path: str) -> None:
     """A ``fieldRef``: the field must exist, and be one of those allowed here."""
     if not ref.get("apiVersion"):
-        errs.append(required(f"{path}.apiVersion"))
+        errs.required(f"{path}.apiVersion")
         return
     label = ref.get("fieldPath") or ""
     if not label:
-        errs.append(required(f"{path}.fieldPath"))
+        errs.required(f"{path}.fieldPath")
         return
     found = _subscript(label)
     why = _conversion_error(ref["apiVersion"], label, found[0] if found else None)
     if why:
-        where = f"{path}.fieldPath"
-        errs.append(invalid_value(where, label, f"error converting fieldPath: {why}"))
+        errs.invalid(f"{path}.fieldPath", label, f"error converting fieldPath: {why}")
     elif found:
         key = found[1].lower() if found[0] == "metadata.annotations" else found[1]
-        invalid_with(errs, path, key, qualified_name(key))
+        errs.format(path, key, qualified_name)
     elif label not in allowed:
         field = "spec.nodeName" if label == "spec.host" else label
         if field not in allowed:
-            errs.append(not_supported(f"{path}.fieldPath", field, allowed))
+            errs.not_supported(f"{path}.fieldPath", field, allowed)
 
 
 def _subscript(label: str) -> tuple[str, str] | None:
@@ -94,11 +87,11 @@ def check_resource_field_ref(errs: Errors, ref: Obj, path: str, *, volume: bool)
     resource = ref.get("resource") or ""
     huge = resource.startswith(("requests.hugepages-", "limits.hugepages-"))
     if volume and not ref.get("containerName"):
-        errs.append(required(f"{path}.containerName"))
+        errs.required(f"{path}.containerName")
     elif not resource:
-        errs.append(required(f"{path}.resource"))
+        errs.required(f"{path}.resource")
     elif resource not in _RESOURCES and not huge:
-        errs.append(not_supported(f"{path}.resource", resource, _RESOURCES))
+        errs.not_supported(f"{path}.resource", resource, _RESOURCES)
     divisor = ref.get("divisor")
     if divisor is not None and nano(divisor):
         _check_divisor(errs, resource, canonical(divisor), f"{path}.divisor", huge)
@@ -108,10 +101,10 @@ def _check_divisor(errs: Errors, resource: str, divisor: str, path: str, huge: b
     if resource.endswith(".cpu"):
         if divisor not in ("1m", "1"):
             why = "only divisor's values 1m and 1 are supported with the cpu resource"
-            errs.append(invalid_value(path, resource, why))
+            errs.invalid(path, resource, why)
         return
     names = {"memory": "memory", "ephemeral-storage": "local ephemeral storage"}
     name = "hugepages" if huge else names.get(resource.partition(".")[2], "")
     if name and divisor not in _UNITS:
         why = f"only divisor's values {_UNIT_LIST} are supported with the {name} resource"
-        errs.append(invalid_value(path, resource, why))
+        errs.invalid(path, resource, why)

@@ -7,17 +7,7 @@ from corral.cluster.apiserver.builtin.validation.addresses import (
     check_ip,
     check_strict_ip,
 )
-from corral.cluster.apiserver.builtin.validation.fields import (
-    Errors,
-    duplicate,
-    immutable_beta,
-    invalid_value,
-    invalid_with,
-    not_supported,
-    required,
-    same,
-    too_many,
-)
+from corral.cluster.apiserver.builtin.validation.fields import Errors, same
 from corral.cluster.apiserver.builtin.validation.meta import check_labels
 from corral.cluster.apiserver.builtin.validation.names import (
     dns_label,
@@ -45,7 +35,7 @@ def _check_slice_address(errs: Errors, text: str, kind: str, path: str, index: i
     if len(errs) > before or found is None:
         return
     if f"IPv{found.version}" != kind:
-        errs.append(invalid_value(path, text, f"must be an {kind} address"))
+        errs.invalid(path, text, f"must be an {kind} address")
     check_endpoint_ip(errs, text, where)
 
 
@@ -53,84 +43,84 @@ def _check_hints(errs: Errors, hints: Obj, path: str) -> None:
     for kind in ("forZones", "forNodes"):
         items = hints.get(kind) or ()
         if len(items) > 8:
-            errs.append(too_many(f"{path}.{kind}", len(items), 8))
+            errs.too_many(f"{path}.{kind}", len(items), 8)
             return
         seen: set[str] = set()
         for i, item in enumerate(items):
             name, where = item.get("name") or "", f"{path}.{kind}[{i}].name"
             if name in seen:
-                errs.append(duplicate(where, name))
+                errs.duplicate(where, name)
             seen.add(name)
             rule = label_value if kind == "forZones" else dns_subdomain
-            invalid_with(errs, where, name, rule(name))
+            errs.format(where, name, rule)
 
 
 def _check_endpoint(errs: Errors, endpoint: Obj, kind: str, path: str, late: Errors) -> None:
     addresses = endpoint.get("addresses") or ()
     where = f"{path}.addresses"
     if not addresses:
-        late.append(required(where))
+        late.required(where)
     elif len(addresses) > 100:
-        late.append(too_many(where, len(addresses), 100))
+        late.too_many(where, len(addresses), 100)
     for i, text in enumerate(addresses):
         _check_slice_address(errs, text, kind, where, i)
     node = endpoint.get("nodeName")
     if node is not None:
-        invalid_with(errs, f"{path}.nodeName", node, dns_subdomain(node))
+        errs.format(f"{path}.nodeName", node, dns_subdomain)
     topology = endpoint.get("deprecatedTopology") or {}
     if len(topology) > 16:
-        errs.append(too_many(f"{path}.deprecatedTopology", len(topology), 16))
+        errs.too_many(f"{path}.deprecatedTopology", len(topology), 16)
     check_labels(errs, topology, f"{path}.deprecatedTopology")
     host = endpoint.get("hostname")
     if host is not None:
-        invalid_with(errs, f"{path}.hostname", host, dns_label(host))
+        errs.format(f"{path}.hostname", host, dns_label)
     if hints := endpoint.get("hints"):
         _check_hints(errs, hints, f"{path}.hints")
 
 
 def _check_slice_ports(errs: Errors, ports: list[Obj]) -> None:
     if len(ports) > 20000:
-        errs.append(too_many("ports", len(ports), 20000))
+        errs.too_many("ports", len(ports), 20000)
         return
     seen: set[str] = set()
     for i, port in enumerate(ports):
         name, protocol = port.get("name") or "", port.get("protocol")
         if name:
-            invalid_with(errs, f"ports[{i}].name", name, dns_label(name))
+            errs.format(f"ports[{i}].name", name, dns_label)
         if name in seen:
-            errs.append(duplicate(f"ports[{i}].name", name))
+            errs.duplicate(f"ports[{i}].name", name)
         seen.add(name)
         if protocol is None:
-            errs.append(required(f"ports[{i}].protocol"))
+            errs.required(f"ports[{i}].protocol")
         elif protocol not in _PROTOCOLS:
-            errs.append(not_supported(f"ports[{i}].protocol", protocol, _PROTOCOLS))
+            errs.not_supported(f"ports[{i}].protocol", protocol, _PROTOCOLS)
         app = port.get("appProtocol")
         if app is not None:
-            invalid_with(errs, f"ports[{i}].appProtocol", app, qualified_name(app))
+            errs.format(f"ports[{i}].appProtocol", app, qualified_name)
 
 
 def _check_slice(errs: Errors, obj: Obj, old: Obj | None) -> None:
     kind = obj.get("addressType") or ""
-    late: Errors = []
+    late = Errors()
     if not kind:
-        late.append(required("addressType"))
+        late.required("addressType")
     elif kind not in ("IPv4", "IPv6", "FQDN"):
-        late.append(not_supported("addressType", kind, ("FQDN", "IPv4", "IPv6")))
+        late.not_supported("addressType", kind, ("FQDN", "IPv4", "IPv6"))
     _check_slice_ports(errs, obj.get("ports") or [])
     endpoints = obj.get("endpoints") or ()
     if old is None or not same(endpoints, old.get("endpoints")):
         if len(endpoints) > 1000:
-            errs.append(too_many("endpoints", len(endpoints), 1000))
+            errs.too_many("endpoints", len(endpoints), 1000)
         else:
             for i, endpoint in enumerate(endpoints):
                 _check_endpoint(errs, endpoint, kind, f"endpoints[{i}]", late)
     errs.extend(late)
 
 
-def validate_endpoint_slice(errs: Errors, obj: Obj, version: str) -> None:
+def validate_endpoint_slice(errs: Errors, obj: Obj) -> None:
     _check_slice(errs, obj, None)
 
 
-def validate_endpoint_slice_update(errs: Errors, new: Obj, old: Obj, version: str) -> None:
+def validate_endpoint_slice_update(errs: Errors, new: Obj, old: Obj) -> None:
     _check_slice(errs, new, old)
-    immutable_beta(errs, "addressType", new.get("addressType"), old.get("addressType"))
+    errs.immutable_beta("addressType", new.get("addressType"), old.get("addressType"))

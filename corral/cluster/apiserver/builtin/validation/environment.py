@@ -7,13 +7,7 @@ from corral.cluster.apiserver.builtin.validation.downward import (
     check_field_ref,
     check_resource_field_ref,
 )
-from corral.cluster.apiserver.builtin.validation.fields import (
-    Errors,
-    invalid_value,
-    invalid_with,
-    not_found_field,
-    required,
-)
+from corral.cluster.apiserver.builtin.validation.fields import Errors
 from corral.cluster.apiserver.builtin.validation.names import (
     config_map_key,
     dns_label,
@@ -38,9 +32,9 @@ def check_env(errs: Errors, variables: list[Obj], path: str) -> None:
     for i, variable in enumerate(variables):
         name = variable.get("name") or ""
         if not name:
-            errs.append(required(f"{path}[{i}].name"))
+            errs.required(f"{path}[{i}].name")
         elif found := env_name(name):
-            invalid_with(errs, f"{path}[{i}].name", name, found)
+            errs.invalid_each(f"{path}[{i}].name", name, found)
         source = variable.get("valueFrom")
         if source is not None:
             _check_source(errs, source, variable, f"{path}[{i}].valueFrom")
@@ -63,35 +57,35 @@ def _check_source(errs: Errors, source: Obj, variable: Obj, path: str) -> None:
         else:
             _check_key_ref(errs, ref, where)
     if count == 0:
-        errs.append(invalid_value(path, "", _NO_SOURCE))
+        errs.invalid(path, "", _NO_SOURCE)
     elif variable.get("value"):
-        errs.append(invalid_value(path, "", "may not be specified when `value` is not empty"))
+        errs.invalid(path, "", "may not be specified when `value` is not empty")
     elif count > 1:
-        errs.append(invalid_value(path, "", _TWO_SOURCES))
+        errs.invalid(path, "", _TWO_SOURCES)
 
 
 def _check_key_ref(errs: Errors, ref: Obj, path: str) -> None:
     name, key = ref.get("name") or "", ref.get("key") or ""
     if found := dns_subdomain(name):
-        invalid_with(errs, f"{path}.name", name, found)
+        errs.invalid_each(f"{path}.name", name, found)
     if not key:
-        errs.append(required(f"{path}.key"))
+        errs.required(f"{path}.key")
     elif found := config_map_key(key):
-        invalid_with(errs, f"{path}.key", key, found)
+        errs.invalid_each(f"{path}.key", key, found)
 
 
 def _check_file_ref(errs: Errors, ref: Obj, path: str) -> None:
     key, volume, file = ref.get("key"), ref.get("volumeName"), ref.get("path")
     if not key:
-        errs.append(required(f"{path}.key"))
+        errs.required(f"{path}.key")
     else:
-        invalid_with(errs, f"{path}.key", key, env_name(key))
+        errs.format(f"{path}.key", key, env_name)
     if not volume:
-        errs.append(required(f"{path}.volumeName"))
+        errs.required(f"{path}.volumeName")
     else:
-        invalid_with(errs, f"{path}.volumeName", volume, dns_label(volume))
+        errs.format(f"{path}.volumeName", volume, dns_label)
     if not file:
-        errs.append(required(f"{path}.path"))
+        errs.required(f"{path}.path")
     else:
         check_no_backsteps(errs, file, f"{path}.path")
 
@@ -99,7 +93,7 @@ def _check_file_ref(errs: Errors, ref: Obj, path: str) -> None:
 def check_env_from(errs: Errors, sources: list[Obj], path: str) -> None:
     for i, source in enumerate(sources):
         if prefix := source.get("prefix"):
-            invalid_with(errs, f"{path}[{i}].prefix", prefix, env_name(prefix))
+            errs.format(f"{path}[{i}].prefix", prefix, env_name)
         count = 0
         for kind in ("configMapRef", "secretRef"):
             ref = source.get(kind)
@@ -108,15 +102,14 @@ def check_env_from(errs: Errors, sources: list[Obj], path: str) -> None:
             count += 1
             name = ref.get("name") or ""
             if not name:
-                errs.append(required(f"{path}[{i}].{kind}.name"))
+                errs.required(f"{path}[{i}].{kind}.name")
             else:
                 found = name_is_subdomain(name, True)
-                invalid_with(errs, f"{path}[{i}].{kind}.name", name, found)
+                errs.invalid_each(f"{path}[{i}].{kind}.name", name, found)
         if count == 0:
-            why = "must specify one of: `configMapRef` or `secretRef`"
-            errs.append(invalid_value(path, "", why))
+            errs.invalid(path, "", "must specify one of: `configMapRef` or `secretRef`")
         elif count > 1:
-            errs.append(invalid_value(path, "", _TWO_SOURCES))
+            errs.invalid(path, "", _TWO_SOURCES)
 
 
 def check_file_refs(errs: Errors, spec: Obj, path: str) -> None:
@@ -136,6 +129,6 @@ def check_file_refs(errs: Errors, spec: Obj, path: str) -> None:
 def _check_file_volume(errs: Errors, volumes: dict[str | None, Obj], name: str, path: str) -> None:
     volume = volumes.get(name)
     if volume is None:
-        errs.append(not_found_field(path, name))
+        errs.not_found(path, name)
     elif volume.get("emptyDir") is None:
-        errs.append(invalid_value(path, name, "referenced volume must be of type emptyDir"))
+        errs.invalid(path, name, "referenced volume must be of type emptyDir")

@@ -2,13 +2,7 @@
 
 from __future__ import annotations
 
-from corral.cluster.apiserver.builtin.validation.fields import (
-    Errors,
-    immutable,
-    invalid_value,
-    invalid_with,
-    required,
-)
+from corral.cluster.apiserver.builtin.validation.fields import Errors
 from corral.cluster.apiserver.builtin.validation.names import qualified_name
 from corral.kube.types import Obj
 
@@ -23,16 +17,15 @@ def _check_namespace(errs: Errors, obj: Obj, involved: Obj, allowed: tuple[str, 
     if obj.get("eventTime") is None and target:
         wrong = namespace != target
     if wrong:
-        why = "does not match event.namespace"
-        errs.append(invalid_value("involvedObject.namespace", target, why))
+        errs.invalid("involvedObject.namespace", target, "does not match event.namespace")
 
 
 def _check_limited(errs: Errors, obj: Obj, name: str, limit: int, *, needed: bool = True) -> None:
     value = obj.get(name) or ""
     if not value and needed:
-        errs.append(required(name))
+        errs.required(name)
     if len(value) > limit:
-        errs.append(invalid_value(name, "", f"can have at most {limit} characters"))
+        errs.invalid(name, "", f"can have at most {limit} characters")
 
 
 def _check_legacy(errs: Errors, obj: Obj, *, core: bool) -> None:
@@ -44,21 +37,21 @@ def _check_legacy(errs: Errors, obj: Obj, *, core: bool) -> None:
     field = "reportingComponent" if core else "reportingController"
     reporter = obj.get(field) or ""
     if not reporter:
-        errs.append(required(field))
-    invalid_with(errs, field, reporter, qualified_name(reporter))
+        errs.required(field)
+    errs.format(field, reporter, qualified_name)
     _check_limited(errs, obj, "reportingInstance", 128)
     _check_limited(errs, obj, "action", 128)
     _check_limited(errs, obj, "reason", 128)
     message = obj.get("message" if core else "note") or ""
     if len(message) > 1024:
-        errs.append(invalid_value("message", "", "can have at most 1024 characters"))
+        errs.invalid("message", "", "can have at most 1024 characters")
 
 
-def validate_core_event(errs: Errors, obj: Obj, version: str) -> None:
+def validate_core_event(errs: Errors, obj: Obj) -> None:
     _check_legacy(errs, obj, core=True)
 
 
-def validate_core_event_update(errs: Errors, new: Obj, old: Obj, version: str) -> None:
+def validate_core_event_update(errs: Errors, new: Obj, old: Obj) -> None:
     _check_legacy(errs, new, core=True)
 
 
@@ -66,32 +59,32 @@ def _check_series(errs: Errors, series: Obj | None) -> None:
     if series is None:
         return
     if (series.get("count") or 0) < 2:
-        errs.append(invalid_value("series.count", "", "should be at least 2"))
+        errs.invalid("series.count", "", "should be at least 2")
     if series.get("lastObservedTime") is None:
-        errs.append(required("series.lastObservedTime"))
+        errs.required("series.lastObservedTime")
 
 
-def validate_event(errs: Errors, obj: Obj, version: str) -> None:
+def validate_event(errs: Errors, obj: Obj) -> None:
     _check_legacy(errs, obj, core=False)
     _check_series(errs, obj.get("series"))
     if obj.get("eventTime") is None:
-        errs.append(required("eventTime"))
+        errs.required("eventTime")
     kind = obj.get("type") or ""
     if kind not in ("Normal", "Warning"):
-        errs.append(invalid_value("type", "", f"has invalid value: {kind}"))
+        errs.invalid("type", "", f"has invalid value: {kind}")
     for name, shown in (
         ("deprecatedFirstTimestamp", "firstTimestamp"),
         ("deprecatedLastTimestamp", "lastTimestamp"),
         ("deprecatedCount", "count"),
     ):
         if obj.get(name):
-            errs.append(invalid_value(shown, "", "needs to be unset"))
+            errs.invalid(shown, "", "needs to be unset")
     source = obj.get("deprecatedSource") or {}
     if source.get("component") or source.get("host"):
-        errs.append(invalid_value("source", "", "needs to be unset"))
+        errs.invalid("source", "", "needs to be unset")
 
 
-def validate_event_update(errs: Errors, new: Obj, old: Obj, version: str) -> None:
+def validate_event_update(errs: Errors, new: Obj, old: Obj) -> None:
     _check_legacy(errs, new, core=False)
     if new.get("series") != old.get("series"):
         _check_series(errs, new.get("series"))
@@ -106,4 +99,4 @@ def validate_event_update(errs: Errors, new: Obj, old: Obj, version: str) -> Non
         ("reportingController", "reportingController"),
         ("reportingInstance", "reportingInstance"),
     ):
-        immutable(errs, shown, new.get(name), old.get(name))
+        errs.immutable(shown, new.get(name), old.get(name))

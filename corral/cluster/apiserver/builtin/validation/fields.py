@@ -1,13 +1,13 @@
-"""Building blocks of field errors: the few rules that nearly every kind repeats.
+"""The list that validators fill, and the comparisons that nearly every kind needs.
 
-Validators append to a list they are handed (``errs``) and get the path of the value they look at
-as a plain string; both are cheap on the path where nothing is wrong.
+Validators append to the `Errors` they are handed and get the path of the value they look at as
+a plain string; both are cheap on the path where nothing is wrong.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, TypeAlias
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any
 
 from corral.cluster.apiserver.errors import (
     FieldError,
@@ -21,37 +21,75 @@ from corral.cluster.apiserver.errors import (
     too_many,
 )
 
-__all__ = [
-    "IMMUTABLE",
-    "NEGATIVE",
-    "Errors",
-    "FieldError",
-    "duplicate",
-    "forbidden_field",
-    "immutable",
-    "immutable_beta",
-    "int_of",
-    "internal",
-    "invalid_omitted",
-    "invalid_value",
-    "invalid_with",
-    "non_negative",
-    "not_found_field",
-    "not_supported",
-    "one_of",
-    "repeated",
-    "required",
-    "same",
-    "too_long",
-    "too_many",
-]
+__all__ = ["IMMUTABLE", "NEGATIVE", "Errors", "FieldError", "int_of", "non_negative", "repeated",
+           "same"]  # fmt: skip
 
-Errors: TypeAlias = list[FieldError]
 IMMUTABLE = "field is immutable"
 NEGATIVE = "must be greater than or equal to 0"
 MAX_REPEATED = 1 << 20
 """Characters of one text that all the errors of an object together repeat."""
 _EMPTY = (list, type(None))
+
+
+class Errors(list[FieldError]):
+    """The errors found so far; each method appends those of one path."""
+
+    __slots__ = ()
+
+    def required(self, path: str, detail: str = "") -> None:
+        self.append(required(path, detail))
+
+    def invalid(self, path: str, value: Any, detail: str) -> None:
+        self.append(invalid_value(path, value, detail))
+
+    def invalid_each(self, path: str, value: Any, messages: Iterable[str]) -> None:
+        """One invalid-value error per message."""
+        for message in messages:
+            self.append(invalid_value(path, value, message))
+
+    def format(self, path: str, value: Any, rule: Callable[[Any], Iterable[str]]) -> None:
+        """``value`` must be well formed: ``rule`` returns the messages about it."""
+        for message in rule(value):
+            self.append(invalid_value(path, value, message))
+
+    def omitted(self, path: str, detail: str) -> None:
+        """An invalid value whose text is never printed."""
+        self.append(FieldError("FieldValueInvalid", path, f"Invalid value: {detail}"))
+
+    def not_supported(self, path: str, value: Any, supported: Iterable[str]) -> None:
+        self.append(not_supported(path, value, supported))
+
+    def duplicate(self, path: str, value: Any) -> None:
+        self.append(duplicate(path, value))
+
+    def forbidden(self, path: str, detail: str) -> None:
+        self.append(forbidden_field(path, detail))
+
+    def not_found(self, path: str, value: Any) -> None:
+        self.append(not_found_field(path, value))
+
+    def too_long(self, path: str, maximum: int) -> None:
+        self.append(too_long(path, maximum))
+
+    def too_many(self, path: str, actual: int, maximum: int) -> None:
+        self.append(too_many(path, actual, maximum))
+
+    def one_of(self, path: str, value: Any, allowed: Sequence[str]) -> None:
+        """``value`` must be one of ``allowed``; an empty one is missing."""
+        if not value:
+            self.append(required(path))
+        elif value not in allowed:
+            self.append(not_supported(path, value, allowed))
+
+    def immutable(self, path: str, new: Any, old: Any) -> None:
+        """The value may not change."""
+        if new != old and not same(new, old):
+            self.append(invalid_value(path, new, IMMUTABLE))
+
+    def immutable_beta(self, path: str, new: Any, old: Any) -> None:
+        """Immutability that the API checks by declaration: it does not print the value."""
+        if new != old and not same(new, old):
+            self.append(invalid_value(path, None, IMMUTABLE))
 
 
 def int_of(value: Any) -> int:
@@ -64,36 +102,13 @@ def non_negative(errs: Errors, holder: Mapping[str, Any], path: str, *names: str
     for name in names:
         value = holder.get(name)
         if value is not None and value < 0:
-            errs.append(invalid_value(f"{path}.{name}", value, NEGATIVE))
-
-
-def invalid_with(errs: Errors, path: str, value: Any, messages: Iterable[str]) -> None:
-    """One invalid-value error per message."""
-    for message in messages:
-        errs.append(invalid_value(path, value, message))
-
-
-def invalid_omitted(path: str, detail: str) -> FieldError:
-    """An invalid value whose text is never printed."""
-    return FieldError("FieldValueInvalid", path, f"Invalid value: {detail}")
+            errs.invalid(f"{path}.{name}", value, NEGATIVE)
 
 
 def repeated(text: str, times: int) -> str:
     """A text that stands in ``times`` errors: cut where all of them would be too long together."""
     most = max(MAX_REPEATED // max(times, 1), 64)
     return text if len(text) <= most else f"{text[:most]}..."
-
-
-def one_of(
-    errs: Errors, path: str, value: Any, allowed: Sequence[str], *, needed: bool = True
-) -> None:
-    """``value`` must be one of ``allowed``; an empty one is missing where it is needed."""
-    if value in allowed:
-        return
-    if value:
-        errs.append(not_supported(path, value, allowed))
-    elif needed:
-        errs.append(required(path))
 
 
 def same(a: Any, b: Any) -> bool:
@@ -111,18 +126,3 @@ def same(a: Any, b: Any) -> bool:
     if isinstance(a, list) and isinstance(b, list):
         return len(a) == len(b) and all(map(same, a, b))
     return False
-
-
-def immutable(errs: Errors, path: str, new: Any, old: Any) -> None:
-    if new != old and not same(new, old):
-        errs.append(invalid_value(path, new, IMMUTABLE))
-
-
-def immutable_beta(errs: Errors, path: str, new: Any, old: Any) -> None:
-    """Immutability that the API checks by declaration: it does not print the value."""
-    if new != old and not same(new, old):
-        errs.append(invalid_value(path, None, IMMUTABLE))
-
-
-def internal(path: str, detail: str) -> FieldError:
-    return FieldError("InternalError", path, f"Internal error: {detail}")

@@ -4,15 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from corral.cluster.apiserver.builtin.validation.fields import (
-    Errors,
-    duplicate,
-    forbidden_field,
-    invalid_value,
-    invalid_with,
-    not_supported,
-    required,
-)
+from corral.cluster.apiserver.builtin.validation.fields import Errors
 from corral.cluster.apiserver.builtin.validation.names import dns_label, dns_subdomain
 from corral.cluster.apiserver.fairness.defaults import MANDATORY_LEVELS, MANDATORY_SCHEMAS
 from corral.kube.types import Obj
@@ -29,36 +21,36 @@ _SUBJECTS = {"Group": "group", "ServiceAccount": "serviceAccount", "User": "user
 _NAMESPACE = "each member of this list must be '*' or a DNS-1123 label; "
 
 
-def validate_flow_schema(errs: Errors, obj: Obj, version: str) -> None:
+def validate_flow_schema(errs: Errors, obj: Obj) -> None:
     spec, name = obj.get("spec") or {}, obj["metadata"].get("name", "")
     _check_precedence(errs, spec.get("matchingPrecedence", 0), name)
     method = spec.get("distinguisherMethod")
     if method is not None and method.get("type") not in ("ByNamespace", "ByUser"):
         path = "spec.distinguisherMethod.type"
-        errs.append(not_supported(path, method.get("type", ""), ["ByNamespace", "ByUser"]))
+        errs.not_supported(path, method.get("type", ""), ["ByNamespace", "ByUser"])
     level = (spec.get("priorityLevelConfiguration") or {}).get("name", "")
     path = "spec.priorityLevelConfiguration.name"
     if level:
-        invalid_with(errs, path, level, dns_subdomain(level))
+        errs.format(path, level, dns_subdomain)
     else:
-        errs.append(required(path, "must reference a priority level"))
+        errs.required(path, "must reference a priority level")
     for at, rule in enumerate(spec.get("rules") or ()):
         _check_rule(errs, rule, f"spec.rules[{at}]")
     fixed = MANDATORY_SCHEMAS.get(name)
     if fixed is not None and spec != fixed["spec"]:
-        errs.append(invalid_value("spec", spec, f"spec of '{name}' must equal the fixed value"))
+        errs.invalid("spec", spec, f"spec of '{name}' must equal the fixed value")
     _check_conditions(errs, obj)
 
 
 def _check_precedence(errs: Errors, precedence: int, name: str) -> None:
     path = "spec.matchingPrecedence"
     if precedence <= 0:
-        errs.append(invalid_value(path, precedence, "must be a positive value"))
+        errs.invalid(path, precedence, "must be a positive value")
     if precedence > _HIGHEST:
-        errs.append(invalid_value(path, precedence, f"must not be greater than {_HIGHEST}"))
+        errs.invalid(path, precedence, f"must not be greater than {_HIGHEST}")
     if precedence == 1 and name != "exempt":
         why = "only the schema named 'exempt' may have matchingPrecedence 1"
-        errs.append(invalid_value(path, precedence, why))
+        errs.invalid(path, precedence, why)
 
 
 def _check_rule(errs: Errors, rule: Obj, path: str) -> None:
@@ -66,11 +58,11 @@ def _check_rule(errs: Errors, rule: Obj, path: str) -> None:
     for at, subject in enumerate(subjects):
         _check_subject(errs, subject, f"{path}.subjects[{at}]")
     if not subjects:
-        errs.append(required(f"{path}.subjects", "subjects must contain at least one value"))
+        errs.required(f"{path}.subjects", "subjects must contain at least one value")
     resources, urls = rule.get("resourceRules") or (), rule.get("nonResourceRules") or ()
     if not resources and not urls:
         why = "at least one of resourceRules and nonResourceRules has to be non-empty"
-        errs.append(required(path, why))
+        errs.required(path, why)
     for at, found in enumerate(resources):
         _check_resources(errs, found, f"{path}.resourceRules[{at}]")
     for at, found in enumerate(urls):
@@ -80,49 +72,47 @@ def _check_rule(errs: Errors, rule: Obj, path: str) -> None:
 def _check_subject(errs: Errors, subject: Obj, path: str) -> None:
     kind = subject.get("kind", "")
     if kind not in _SUBJECTS:
-        errs.append(not_supported(f"{path}.kind", kind, sorted(_SUBJECTS)))
+        errs.not_supported(f"{path}.kind", kind, sorted(_SUBJECTS))
         return
     own = _SUBJECTS[kind]
     found = subject.get(own)
     if found is None:
-        why = f"{own} is required when subject kind is '{kind}'"
-        errs.append(required(f"{path}.{own}", why))
+        errs.required(f"{path}.{own}", f"{own} is required when subject kind is '{kind}'")
     else:
         _check_who(errs, found, kind, f"{path}.{own}")
     for other, field in sorted(_SUBJECTS.items(), key=lambda item: item[0] != "ServiceAccount"):
         if other != kind and subject.get(field) is not None:
             why = f"{field} is forbidden when subject kind is not '{other}'"
-            errs.append(forbidden_field(f"{path}.{field}", why))
+            errs.forbidden(f"{path}.{field}", why)
 
 
 def _check_who(errs: Errors, found: Obj, kind: str, path: str) -> None:
     name = found.get("name", "")
     if not name:
-        errs.append(required(f"{path}.name", ""))
+        errs.required(f"{path}.name", "")
     if kind != "ServiceAccount":
         return
     if name and name != "*":
-        invalid_with(errs, f"{path}.name", name, dns_subdomain(name))
+        errs.format(f"{path}.name", name, dns_subdomain)
     namespace = found.get("namespace", "")
     if namespace:
-        invalid_with(errs, f"{path}.namespace", namespace, dns_label(namespace))
+        errs.format(f"{path}.namespace", namespace, dns_label)
     else:
-        errs.append(required(f"{path}.namespace", "must specify namespace for service account"))
+        errs.required(f"{path}.namespace", "must specify namespace for service account")
 
 
 def _check_verbs(errs: Errors, verbs: Sequence[str], path: str) -> None:
     if not verbs:
-        errs.append(required(path, "verbs must contain at least one value"))
+        errs.required(path, "verbs must contain at least one value")
     elif "*" in verbs:
         _check_alone(errs, verbs, path, "verbs")
     elif not set(verbs) <= set(_VERBS):
-        errs.append(not_supported(path, list(verbs), list(_VERBS)))
+        errs.not_supported(path, list(verbs), list(_VERBS))
 
 
 def _check_alone(errs: Errors, values: Sequence[str], path: str, what: str) -> None:
     if len(values) > 1 and "*" in values:
-        why = f"if '*' is present, must not specify other {what}"
-        errs.append(invalid_value(path, list(values), why))
+        errs.invalid(path, list(values), f"if '*' is present, must not specify other {what}")
 
 
 def _check_resources(errs: Errors, rule: Obj, path: str) -> None:
@@ -130,33 +120,32 @@ def _check_resources(errs: Errors, rule: Obj, path: str) -> None:
     for field, what in (("apiGroups", "api group"), ("resources", "resource")):
         values = rule.get(field) or ()
         if not values:
-            why = f"resource rules must supply at least one {what}"
-            errs.append(required(f"{path}.{field}", why))
+            errs.required(f"{path}.{field}", f"resource rules must supply at least one {what}")
         _check_alone(errs, values, f"{path}.{field}", f"{what}s")
     namespaces = rule.get("namespaces") or ()
     if not namespaces and not rule.get("clusterScope"):
         why = "resource rules that are not cluster scoped must supply at least one namespace"
-        errs.append(required(f"{path}.namespaces", why))
+        errs.required(f"{path}.namespaces", why)
     elif "*" in namespaces:
         _check_alone(errs, namespaces, f"{path}.namespaces", "namespaces")
     else:
         for at, name in enumerate(namespaces):
             found = [_NAMESPACE + why for why in dns_label(name)]
-            invalid_with(errs, f"{path}.namespaces[{at}]", name, found)
+            errs.invalid_each(f"{path}.namespaces[{at}]", name, found)
 
 
 def _check_urls(errs: Errors, rule: Obj, path: str) -> None:
     _check_verbs(errs, rule.get("verbs") or (), f"{path}.verbs")
     urls, path = rule.get("nonResourceURLs") or (), f"{path}.nonResourceURLs"
     if not urls:
-        errs.append(required(path, "nonResourceURLs must contain at least one value"))
+        errs.required(path, "nonResourceURLs must contain at least one value")
     elif "*" in urls:
         _check_alone(errs, urls, path, "non-resource URLs")
     else:
         for at, url in enumerate(urls):
             why = _url_problem(url)
             if why:
-                errs.append(invalid_value(f"{path}[{at}]", url, why))
+                errs.invalid(f"{path}[{at}]", url, why)
 
 
 def _url_problem(url: str) -> str:
@@ -176,29 +165,27 @@ def _url_problem(url: str) -> str:
     return ""
 
 
-def validate_priority_level(errs: Errors, obj: Obj, version: str) -> None:
+def validate_priority_level(errs: Errors, obj: Obj) -> None:
     spec, name = obj.get("spec") or {}, obj["metadata"].get("name", "")
     kind = spec.get("type", "")
     if (name == "exempt") is not (kind == "Exempt"):
-        why = "must be 'Exempt' if and only if `name` is 'exempt'"
-        errs.append(invalid_value("spec.type", kind, why))
+        errs.invalid("spec.type", kind, "must be 'Exempt' if and only if `name` is 'exempt'")
     limited, exempt = spec.get("limited"), spec.get("exempt")
     if kind == "Exempt":
         if limited is not None:
-            why = "must be nil if the type is not Limited"
-            errs.append(forbidden_field("spec.limited", why))
+            errs.forbidden("spec.limited", "must be nil if the type is not Limited")
         _check_shares(errs, exempt or {}, "spec.exempt")
     elif kind == "Limited":
         if exempt is not None:
-            errs.append(forbidden_field("spec.exempt", "must be nil if the type is Limited"))
+            errs.forbidden("spec.exempt", "must be nil if the type is Limited")
         if limited is None:
-            errs.append(required("spec.limited", "must not be empty when type is Limited"))
+            errs.required("spec.limited", "must not be empty when type is Limited")
         else:
             _check_limited(errs, limited)
     elif not kind:
-        errs.append(required("spec.type", ""))
+        errs.required("spec.type", "")
     else:
-        errs.append(not_supported("spec.type", kind, ["Exempt", "Limited"]))
+        errs.not_supported("spec.type", kind, ["Exempt", "Limited"])
     _check_fixed_level(errs, spec, name)
     _check_conditions(errs, obj)
 
@@ -211,19 +198,17 @@ def _check_fixed_level(errs: Errors, spec: Obj, name: str) -> None:
     if name == "exempt":
         if {**spec, "exempt": None} != {**wanted, "exempt": None}:
             why = f"spec of '{name}' except the 'spec.exempt' field must equal the fixed value"
-            errs.append(invalid_value("spec", spec, why))
+            errs.invalid("spec", spec, why)
     elif spec != wanted:
-        errs.append(invalid_value("spec", spec, f"spec of '{name}' must equal the fixed value"))
+        errs.invalid("spec", spec, f"spec of '{name}' must equal the fixed value")
 
 
 def _check_shares(errs: Errors, found: Obj, path: str) -> None:
     shares, lendable = found.get("nominalConcurrencyShares"), found.get("lendablePercent")
     if shares is not None and shares < 0:
-        why = "must be a non-negative integer"
-        errs.append(invalid_value(f"{path}.nominalConcurrencyShares", shares, why))
+        errs.invalid(f"{path}.nominalConcurrencyShares", shares, "must be a non-negative integer")
     if lendable is not None and not 0 <= lendable <= 100:
-        why = "must be between 0 and 100, inclusive"
-        errs.append(invalid_value(f"{path}.lendablePercent", lendable, why))
+        errs.invalid(f"{path}.lendablePercent", lendable, "must be between 0 and 100, inclusive")
 
 
 def _check_limited(errs: Errors, limited: Obj) -> None:
@@ -233,7 +218,7 @@ def _check_limited(errs: Errors, limited: Obj) -> None:
     most = limited.get("borrowingLimitPercent")
     if most is not None and most < 0:
         why = "if specified, must be a non-negative integer"
-        errs.append(invalid_value(f"{path}.borrowingLimitPercent", most, why))
+        errs.invalid(f"{path}.borrowingLimitPercent", most, why)
 
 
 def _check_response(errs: Errors, response: Obj, path: str) -> None:
@@ -241,17 +226,17 @@ def _check_response(errs: Errors, response: Obj, path: str) -> None:
     if kind == "Reject":
         if queuing is not None:
             why = "must be nil if limited.limitResponse.type is not Limited"
-            errs.append(forbidden_field(f"{path}.queuing", why))
+            errs.forbidden(f"{path}.queuing", why)
     elif kind == "Queue":
         if queuing is None:
             why = "must not be empty if limited.limitResponse.type is Limited"
-            errs.append(required(f"{path}.queuing", why))
+            errs.required(f"{path}.queuing", why)
         else:
             _check_queuing(errs, queuing, f"{path}.queuing")
     elif not kind:
-        errs.append(required(f"{path}.type", ""))
+        errs.required(f"{path}.type", "")
     else:
-        errs.append(not_supported(f"{path}.type", kind, ["Queue", "Reject"]))
+        errs.not_supported(f"{path}.type", kind, ["Queue", "Reject"])
 
 
 def _check_queuing(errs: Errors, queuing: Obj, path: str) -> None:
@@ -259,23 +244,21 @@ def _check_queuing(errs: Errors, queuing: Obj, path: str) -> None:
         queuing.get(key, 0) for key in ("queueLengthLimit", "queues", "handSize")
     )
     if length <= 0:
-        errs.append(invalid_value(f"{path}.queueLengthLimit", length, "must be positive"))
+        errs.invalid(f"{path}.queueLengthLimit", length, "must be positive")
     if queues <= 0:
-        errs.append(invalid_value(f"{path}.queues", queues, "must be positive"))
+        errs.invalid(f"{path}.queues", queues, "must be positive")
     elif queues > _MOST_QUEUES:
-        why = f"must not be greater than {_MOST_QUEUES}"
-        errs.append(invalid_value(f"{path}.queues", queues, why))
+        errs.invalid(f"{path}.queues", queues, f"must not be greater than {_MOST_QUEUES}")
     if hand <= 0:
-        errs.append(invalid_value(f"{path}.handSize", hand, "must be positive"))
+        errs.invalid(f"{path}.handSize", hand, "must be positive")
     elif hand > queues:
-        why = f"should not be greater than queues ({queues})"
-        errs.append(invalid_value(f"{path}.handSize", hand, why))
+        errs.invalid(f"{path}.handSize", hand, f"should not be greater than queues ({queues})")
     elif _entropy_bits(queues, hand) > _HASH_BITS:
         why = (
             f"required entropy bits of deckSize {queues} and handSize {hand} should not be "
             f"greater than {_HASH_BITS}"
         )
-        errs.append(invalid_value(f"{path}.handSize", hand, why))
+        errs.invalid(f"{path}.handSize", hand, why)
 
 
 def _entropy_bits(queues: int, hand: int) -> int:
@@ -288,7 +271,7 @@ def _entropy_bits(queues: int, hand: int) -> int:
     return bits
 
 
-def validate_flow_status(errs: Errors, new: Obj, old: Obj, version: str) -> None:
+def validate_flow_status(errs: Errors, new: Obj, old: Obj) -> None:
     _check_conditions(errs, new)
 
 
@@ -297,7 +280,7 @@ def _check_conditions(errs: Errors, obj: Obj) -> None:
     for at, condition in enumerate((obj.get("status") or {}).get("conditions") or ()):
         kind, path = condition.get("type", ""), f"status.conditions[{at}].type"
         if kind in kinds:
-            errs.append(duplicate(path, kind))
+            errs.duplicate(path, kind)
         kinds.add(kind)
         if not kind:
-            errs.append(required(path, ""))
+            errs.required(path, "")

@@ -6,19 +6,7 @@ import bisect
 import itertools
 from collections.abc import Sequence
 
-from corral.cluster.apiserver.builtin.validation.fields import (
-    Errors,
-    duplicate,
-    int_of,
-    invalid_omitted,
-    invalid_value,
-    invalid_with,
-    non_negative,
-    not_supported,
-    required,
-    too_long,
-    too_many,
-)
+from corral.cluster.apiserver.builtin.validation.fields import Errors, int_of, non_negative
 from corral.cluster.apiserver.builtin.validation.names import qualified_name
 from corral.cluster.apiserver.errors import show
 from corral.kube.types import Obj
@@ -109,68 +97,65 @@ def _intervals(text: str, completions: int) -> list[tuple[int, int]]:
 def _check_exit_codes(errs: Errors, codes: Obj, names: set[str], path: str) -> None:
     operator, values = codes.get("operator") or "", codes.get("values") or []
     if not operator:
-        errs.append(required(f"{path}.operator", _listed(_OPERATORS)))
+        errs.required(f"{path}.operator", _listed(_OPERATORS))
     elif operator not in _OPERATORS:
-        errs.append(not_supported(f"{path}.operator", operator, _OPERATORS))
+        errs.not_supported(f"{path}.operator", operator, _OPERATORS)
     name = codes.get("containerName")
     if name is not None and name not in names:
         why = "must be one of the container or initContainer names in the pod template"
-        errs.append(invalid_value(f"{path}.containerName", name, why))
+        errs.invalid(f"{path}.containerName", name, why)
     where = f"{path}.values"
     if not values:
-        errs.append(invalid_value(where, codes.get("values"), "at least one value is required"))
+        errs.invalid(where, codes.get("values"), "at least one value is required")
     elif len(values) > 255:
-        errs.append(too_many(where, len(values), 255))
+        errs.too_many(where, len(values), 255)
     seen: set[int] = set()
     for i, value in enumerate(values):
         if operator == "In" and value == 0:
-            errs.append(invalid_value(f"{where}[{i}]", 0, "must not be 0 for the In operator"))
+            errs.invalid(f"{where}[{i}]", 0, "must not be 0 for the In operator")
         if value in seen:
-            errs.append(duplicate(f"{where}[{i}]", value))
+            errs.duplicate(f"{where}[{i}]", value)
         seen.add(value)
     if any(a > b for a, b in itertools.pairwise(values)):
-        errs.append(invalid_value(where, values, "must be ordered"))
+        errs.invalid(where, values, "must be ordered")
 
 
 def _check_conditions(errs: Errors, patterns: list[Obj], path: str) -> None:
     if len(patterns) > 20:
-        errs.append(too_many(path, len(patterns), 20))
+        errs.too_many(path, len(patterns), 20)
     for i, pattern in enumerate(patterns):
         kind, status = pattern.get("type") or "", pattern.get("status") or ""
-        invalid_with(errs, f"{path}[{i}].type", kind, qualified_name(kind))
+        errs.format(f"{path}[{i}].type", kind, qualified_name)
         if not status:
-            errs.append(required(f"{path}[{i}].status", _listed(_STATUSES)))
+            errs.required(f"{path}[{i}].status", _listed(_STATUSES))
         elif status not in _STATUSES:
-            errs.append(not_supported(f"{path}[{i}].status", status, _STATUSES))
+            errs.not_supported(f"{path}[{i}].status", status, _STATUSES)
 
 
 def _check_failure_rule(errs: Errors, spec: Obj, rule: Obj, names: set[str], path: str) -> None:
     action = rule.get("action") or ""
     if not action:
-        errs.append(required(f"{path}.action", _listed(_ACTIONS)))
+        errs.required(f"{path}.action", _listed(_ACTIONS))
     elif action == "FailIndex":
         if spec.get("backoffLimitPerIndex") is None:
-            why = "requires the backoffLimitPerIndex to be set"
-            errs.append(invalid_value(f"{path}.action", action, why))
+            errs.invalid(f"{path}.action", action, "requires the backoffLimitPerIndex to be set")
     elif action not in _ACTIONS:
-        errs.append(not_supported(f"{path}.action", action, _ACTIONS))
+        errs.not_supported(f"{path}.action", action, _ACTIONS)
     codes, conditions = rule.get("onExitCodes"), rule.get("onPodConditions")
     if codes is not None:
         _check_exit_codes(errs, codes, names, f"{path}.onExitCodes")
     if conditions:
         _check_conditions(errs, conditions, f"{path}.onPodConditions")
     if codes is not None and conditions:
-        why = "specifying both OnExitCodes and OnPodConditions is not supported"
-        errs.append(invalid_omitted(path, why))
+        errs.omitted(path, "specifying both OnExitCodes and OnPodConditions is not supported")
     if codes is None and not conditions:
-        why = "specifying one of OnExitCodes and OnPodConditions is required"
-        errs.append(invalid_omitted(path, why))
+        errs.omitted(path, "specifying one of OnExitCodes and OnPodConditions is required")
 
 
 def check_pod_failure_policy(errs: Errors, spec: Obj, path: str) -> None:
     rules = spec["podFailurePolicy"].get("rules") or []
     if len(rules) > 20:
-        errs.append(too_many(f"{path}.rules", len(rules), 20))
+        errs.too_many(f"{path}.rules", len(rules), 20)
     pod = (spec.get("template") or {}).get("spec") or {}
     names = {
         c.get("name") or ""
@@ -184,39 +169,38 @@ def check_pod_failure_policy(errs: Errors, spec: Obj, path: str) -> None:
 def _check_success_rule(errs: Errors, rule: Obj, completions: int, path: str) -> None:
     count, indexes = rule.get("succeededCount"), rule.get("succeededIndexes")
     if count is None and indexes is None:
-        why = "at least one of succeededCount or succeededIndexes must be specified"
-        errs.append(required(path, why))
+        errs.required(path, "at least one of succeededCount or succeededIndexes must be specified")
     total = 0
     if indexes is not None:
         where = f"{path}.succeededIndexes"
         if len(indexes) > 64 * 1024:
-            errs.append(too_long(where, 64 * 1024))
+            errs.too_long(where, 64 * 1024)
         try:
             total = count_indexes(indexes, completions)
         except IndexesError as bad:
-            errs.append(invalid_value(where, indexes, f"error parsing succeededIndexes: {bad}"))
+            errs.invalid(where, indexes, f"error parsing succeededIndexes: {bad}")
     if count is None:
         return
     where = f"{path}.succeededCount"
     non_negative(errs, rule, path, "succeededCount")
     if count > completions:
         why = f"must be less than or equal to {completions} (the number of specified completions)"
-        errs.append(invalid_value(where, count, why))
+        errs.invalid(where, count, why)
     if indexes is not None and count > total:
         why = (
             f"must be less than or equal to {total} (the number of indexes in the specified "
             "succeededIndexes field)"
         )
-        errs.append(invalid_value(where, count, why))
+        errs.invalid(where, count, why)
 
 
 def check_success_policy(errs: Errors, spec: Obj, path: str) -> None:
     rules = spec["successPolicy"].get("rules") or []
     if not rules:
         why = "at least one rules must be specified when the successPolicy is specified"
-        errs.append(required(f"{path}.rules", why))
+        errs.required(f"{path}.rules", why)
     if len(rules) > 20:
-        errs.append(too_many(f"{path}.rules", len(rules), 20))
+        errs.too_many(f"{path}.rules", len(rules), 20)
     for i, rule in enumerate(rules):
         completions = int_of(spec.get("completions"))
         _check_success_rule(errs, rule, completions, f"{path}.rules[{i}]")

@@ -8,16 +8,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from corral.cluster.apiserver.builtin.validation.fields import (
-    Errors,
-    duplicate,
-    int_of,
-    invalid_omitted,
-    invalid_value,
-    non_negative,
-    required,
-    same,
-)
+from corral.cluster.apiserver.builtin.validation.fields import Errors, int_of, non_negative, same
 from corral.cluster.apiserver.builtin.validation.job_policies import (
     IndexesError,
     count_indexes,
@@ -65,14 +56,14 @@ def _check_uncounted(errs: Errors, uncounted: Obj | None) -> None:
         for i, uid in enumerate((uncounted or {}).get(kind) or ()):
             where = f"status.uncountedTerminatedPods.{kind}[{i}]"
             if not uid:
-                errs.append(invalid_value(where, uid, "must not be empty"))
+                errs.invalid(where, uid, "must not be empty")
             elif uid in seen:
-                errs.append(duplicate(where, uid))
+                errs.duplicate(where, uid)
             seen.add(uid)
 
 
 def _conditions(errs: Errors, why: str) -> None:
-    errs.append(invalid_omitted("status.conditions", why))
+    errs.omitted("status.conditions", why)
 
 
 def _check_completion(errs: Errors, new: _View, old: _View) -> None:
@@ -86,12 +77,12 @@ def _check_completion(errs: Errors, new: _View, old: _View) -> None:
     if _changed(new, old, "Complete", "completionTime"):
         if ended is not None and not complete:
             why = "cannot set completionTime when there is no Complete=True condition"
-            errs.append(invalid_value(path, ended, why))
+            errs.invalid(path, ended, why)
         if ended is None and complete:
-            errs.append(required(path, "completionTime is required for Complete jobs"))
+            errs.required(path, "completionTime is required for Complete jobs")
     started = new.status.get("startTime")
     if _changed(new, old, "startTime", "completionTime") and started and ended and ended < started:
-        errs.append(invalid_value(path, ended, "must be equal to or after `startTime`"))
+        errs.invalid(path, ended, "must be equal to or after `startTime`")
     indexes = not same(new.status.get("failedIndexes"), old.status.get("failedIndexes"))
     if failed and not target and (_changed(new, old, "Failed") or indexes):
         why = "cannot set Failed=True condition without the FailureTarget=true condition"
@@ -108,21 +99,20 @@ def _check_finished(errs: Errors, new: _View, old: _View) -> None:
     ends = new.finished != old.finished
     active = new.number("active")
     if active > 0 and (ends or _changed(new, old, "active")):
-        errs.append(invalid_value("status.active", active, "active>0 is invalid for finished job"))
+        errs.invalid("status.active", active, "active>0 is invalid for finished job")
     idle = new.spec.get("suspend") is True and new.spec.get("completions") == 0
     if (
         new.status.get("startTime") is None
         and not idle
         and (ends or _changed(new, old, "startTime"))
     ):
-        errs.append(required("status.startTime", "startTime is required for finished job"))
+        errs.required("status.startTime", "startTime is required for finished job")
     uncounted = new.status.get("uncountedTerminatedPods") or {}
     if any(uncounted.get(k) for k in ("succeeded", "failed")) and (
         ends or _changed(new, old, "uncountedTerminatedPods")
     ):
         shown = {"Succeeded": uncounted.get("succeeded"), "Failed": uncounted.get("failed")}
-        why = "must be empty for finished job"
-        errs.append(invalid_value("status.uncountedTerminatedPods", shown, why))
+        errs.invalid("status.uncountedTerminatedPods", shown, "must be empty for finished job")
 
 
 def _check_indexes(errs: Errors, new: _View, old: _View) -> None:
@@ -137,39 +127,36 @@ def _check_indexes(errs: Errors, new: _View, old: _View) -> None:
         _check_format(errs, failed, completions, "failedIndexes")
     if done_changed and done and new.spec.get("completionMode") != "Indexed":
         why = "cannot set non-empty completedIndexes when non-indexed completion mode"
-        errs.append(invalid_value("status.completedIndexes", done, why))
+        errs.invalid("status.completedIndexes", done, why)
     if failed_changed and not per_index and failed is not None:
         why = "cannot set non-null failedIndexes when backoffLimitPerIndex is null"
-        errs.append(invalid_value("status.failedIndexes", failed, why))
+        errs.invalid("status.failedIndexes", failed, why)
     if (done_changed or failed_changed) and completions is not None and failed is not None:
         clash = overlap(done, failed, completions)
         if clash is not None:
             why = f"failedIndexes and completedIndexes overlap at index: {clash}"
-            errs.append(invalid_value("status.failedIndexes", failed, why))
+            errs.invalid("status.failedIndexes", failed, why)
 
 
 def _check_format(errs: Errors, text: str, completions: int, name: str) -> None:
     try:
         count_indexes(text, completions)
     except IndexesError as bad:
-        errs.append(invalid_value(f"status.{name}", text, f"error parsing {name}: {bad}"))
+        errs.invalid(f"status.{name}", text, f"error parsing {name}: {bad}")
 
 
 def _check_pods(errs: Errors, new: _View, old: _View) -> None:
     ends = new.finished != old.finished
     going: Any = new.number("terminating")
     if going > 0 and new.finished and (ends or _changed(new, old, "terminating")):
-        why = "terminating>0 is invalid for finished job"
-        errs.append(invalid_value("status.terminating", going, why))
+        errs.invalid("status.terminating", going, "terminating>0 is invalid for finished job")
     ready = new.status.get("ready")
     if ready is not None and ready > new.number("active") and _changed(new, old, "ready", "active"):
-        why = "cannot set more ready pods than active"
-        errs.append(invalid_value("status.ready", ready, why))
+        errs.invalid("status.ready", ready, "cannot set more ready pods than active")
     if "SuccessCriteriaMet" in new.true:
         for other in ("Failed", "FailureTarget"):
             if other in new.true:
-                why = f"cannot set SuccessCriteriaMet=True and {other}=true conditions"
-                _conditions(errs, why)
+                _conditions(errs, f"cannot set SuccessCriteriaMet=True and {other}=true conditions")
     elif new.spec.get("successPolicy") is not None and "Complete" in new.true:
         why = "cannot set Complete=True for Job with SuccessPolicy unless SuccessCriteriaMet=True"
         _conditions(errs, why)
@@ -184,16 +171,14 @@ def _check_history(errs: Errors, new: _View, old: _View) -> None:
     )
     for name in ("failed", "succeeded"):
         if new.number(name) < old.number(name) and not (scaled and name == "succeeded"):
-            why = f"cannot decrease the {name} counter"
-            errs.append(invalid_value(f"status.{name}", new.number(name), why))
+            errs.invalid(f"status.{name}", new.number(name), f"cannot decrease the {name} counter")
     ended, before = new.status.get("completionTime"), old.status.get("completionTime")
     if ended is not None and before is not None and ended != before:
-        errs.append(invalid_value("status.completionTime", ended, "field is immutable"))
+        errs.invalid("status.completionTime", ended, "field is immutable")
     started, before = new.status.get("startTime"), old.status.get("startTime")
     resuming = "Suspended" in old.true and "Suspended" in new.false
     if before is not None and before != started and not new.spec.get("suspend") and not resuming:
-        why = "field is immutable for unsuspended job once set"
-        errs.append(invalid_value("status.startTime", started, why))
+        errs.invalid("status.startTime", started, "field is immutable for unsuspended job once set")
     met = "SuccessCriteriaMet"
     if met in old.true and met not in new.true:
         _conditions(errs, "cannot disable the SuccessCriteriaMet=True condition")
@@ -202,7 +187,7 @@ def _check_history(errs: Errors, new: _View, old: _View) -> None:
         _conditions(errs, why)
 
 
-def validate_job_status(errs: Errors, new: Obj, old: Obj, version: str) -> None:
+def validate_job_status(errs: Errors, new: Obj, old: Obj) -> None:
     after, before = _View(new), _View(old)
     counts = ("active", "succeeded", "failed", "ready", "terminating")
     non_negative(errs, after.status, "status", *counts)

@@ -5,18 +5,7 @@ from __future__ import annotations
 import re
 
 from corral.cluster.apiserver.builtin.validation.cron import known_zone, schedule_error
-from corral.cluster.apiserver.builtin.validation.fields import (
-    Errors,
-    immutable,
-    int_of,
-    invalid_value,
-    non_negative,
-    not_supported,
-    one_of,
-    required,
-    same,
-    too_long,
-)
+from corral.cluster.apiserver.builtin.validation.fields import Errors, int_of, non_negative, same
 from corral.cluster.apiserver.builtin.validation.job_policies import (
     check_pod_failure_policy,
     check_success_policy,
@@ -50,9 +39,9 @@ _ZONE_PART = re.compile(r"[A-Za-z.\-_0-9+]{1,14}").fullmatch
 def _check_has_label(errs: Errors, labels: dict[str, str], key: str, value: str) -> None:
     where = f"spec.template.metadata.labels[{key}]"
     if key not in labels:
-        errs.append(required(where, f"must be '{value}'"))
+        errs.required(where, f"must be '{value}'")
     elif labels[key] != value:
-        errs.append(invalid_value(where, labels, f"must be '{value}'"))
+        errs.invalid(where, labels, f"must be '{value}'")
 
 
 def _check_generated_selector(errs: Errors, obj: Obj) -> None:
@@ -61,7 +50,7 @@ def _check_generated_selector(errs: Errors, obj: Obj) -> None:
         return
     uid, name = meta.get("uid") or "", meta.get("name") or ""
     if not uid:
-        errs.append(required("metadata.uid"))
+        errs.required("metadata.uid")
     labels = ((spec.get("template") or {}).get("metadata") or {}).get("labels") or {}
     expected = {
         "controller-uid": uid,
@@ -72,8 +61,7 @@ def _check_generated_selector(errs: Errors, obj: Obj) -> None:
     for key, value in expected.items():
         _check_has_label(errs, labels, key, value)
     if well_formed(spec["selector"]) and not matches(spec["selector"], expected):
-        why = "`selector` not auto-generated"
-        errs.append(invalid_value("spec.selector", spec["selector"], why))
+        errs.invalid("spec.selector", spec["selector"], "`selector` not auto-generated")
 
 
 def _check_name_fits(errs: Errors, obj: Obj) -> None:
@@ -85,22 +73,22 @@ def _check_name_fits(errs: Errors, obj: Obj) -> None:
     host = f"{name}-{completions - 1}"
     if dns_label(host):
         why = f"will not able to create pod with invalid DNS label: {host}"
-        errs.append(invalid_value("metadata.name", name, why))
+        errs.invalid("metadata.name", name, why)
 
 
 def _check_indexed(errs: Errors, spec: Obj, path: str) -> None:
     completions, parallel = spec.get("completions"), spec.get("parallelism")
     failed = spec.get("maxFailedIndexes")
     if completions is None:
-        errs.append(required(f"{path}.completions", "when completion mode is Indexed"))
+        errs.required(f"{path}.completions", "when completion mode is Indexed")
     if parallel is not None and parallel > _SOFT:
         why = f"must be less than or equal to {_SOFT} when completion mode is Indexed"
-        errs.append(invalid_value(f"{path}.parallelism", parallel, why))
+        errs.invalid(f"{path}.parallelism", parallel, why)
     where = f"{path}.maxFailedIndexes"
     if completions is not None and failed is not None and failed > completions:
-        errs.append(invalid_value(where, failed, "must be less than or equal to completions"))
+        errs.invalid(where, failed, "must be less than or equal to completions")
     if failed is not None and failed > _SOFT:
-        errs.append(invalid_value(where, failed, f"must be less than or equal to {_SOFT}"))
+        errs.invalid(where, failed, f"must be less than or equal to {_SOFT}")
     if completions is None or completions <= _SOFT or spec.get("backoffLimitPerIndex") is None:
         return
     why = (
@@ -108,11 +96,11 @@ def _check_indexed(errs: Errors, spec: Obj, path: str) -> None:
         "backoff limit per index"
     )
     if failed is None:
-        errs.append(required(where, f"must be specified when completions is above {_SOFT}"))
+        errs.required(where, f"must be specified when completions is above {_SOFT}")
     if parallel is not None and parallel > _HIGH:
-        errs.append(invalid_value(f"{path}.parallelism", parallel, why))
+        errs.invalid(f"{path}.parallelism", parallel, why)
     if failed is not None and failed > _HIGH:
-        errs.append(invalid_value(where, failed, why))
+        errs.invalid(where, failed, why)
 
 
 def _printed_success(policy: Obj) -> Obj:
@@ -125,13 +113,13 @@ def _printed_success(policy: Obj) -> Obj:
 def _check_modes(errs: Errors, spec: Obj, path: str) -> None:
     mode = spec.get("completionMode")
     if mode is not None and mode not in ("NonIndexed", "Indexed"):
-        errs.append(not_supported(f"{path}.completionMode", mode, ("NonIndexed", "Indexed")))
+        errs.not_supported(f"{path}.completionMode", mode, ("NonIndexed", "Indexed"))
     if mode == "Indexed":
         _check_indexed(errs, spec, path)
     elif mode in (None, "NonIndexed"):
         for name in ("backoffLimitPerIndex", "maxFailedIndexes"):
             if spec.get(name) is not None:
-                errs.append(invalid_value(f"{path}.{name}", spec[name], _INDEXED))
+                errs.invalid(f"{path}.{name}", spec[name], _INDEXED)
     if spec.get("podFailurePolicy") is not None:
         check_pod_failure_policy(errs, spec, f"{path}.podFailurePolicy")
     success = spec.get("successPolicy")
@@ -139,39 +127,36 @@ def _check_modes(errs: Errors, spec: Obj, path: str) -> None:
         if mode == "Indexed":
             check_success_policy(errs, spec, f"{path}.successPolicy")
         else:
-            shown = _printed_success(success)
-            errs.append(invalid_value(f"{path}.successPolicy", shown, _INDEXED))
+            errs.invalid(f"{path}.successPolicy", _printed_success(success), _INDEXED)
     replacement = spec.get("podReplacementPolicy")
     if replacement is not None:
         allowed = ("Failed",) if spec.get("podFailurePolicy") else ("Failed", "TerminatingOrFailed")
         if replacement not in allowed:
-            errs.append(not_supported(f"{path}.podReplacementPolicy", replacement, allowed))
+            errs.not_supported(f"{path}.podReplacementPolicy", replacement, allowed)
 
 
 def _check_restart(errs: Errors, spec: Obj, path: str) -> None:
     policy = ((spec.get("template") or {}).get("spec") or {}).get("restartPolicy") or ""
     where = f"{path}.template.spec.restartPolicy"
     if policy in ("Always", ""):
-        errs.append(required(where, 'valid values: "OnFailure", "Never"'))
+        errs.required(where, 'valid values: "OnFailure", "Never"')
     elif policy not in ("OnFailure", "Never"):
-        errs.append(not_supported(where, policy, ("OnFailure", "Never")))
+        errs.not_supported(where, policy, ("OnFailure", "Never"))
     elif spec.get("podFailurePolicy") is not None and policy != "Never":
-        why = 'only "Never" is supported when podFailurePolicy is specified'
-        errs.append(invalid_value(where, policy, why))
+        errs.invalid(where, policy, 'only "Never" is supported when podFailurePolicy is specified')
 
 
 def check_job_spec(errs: Errors, spec: Obj, path: str) -> None:
     """What jobs and the templates of cron jobs have in common."""
     non_negative(errs, spec, path, *_COUNTS, "maxFailedIndexes")
-    late = len(errs)
     if spec.get("maxFailedIndexes") is not None and spec.get("backoffLimitPerIndex") is None:
         why = "when maxFailedIndexes is specified"
-        errs.insert(late, required(f"{path}.backoffLimitPerIndex", why))
+        errs.required(f"{path}.backoffLimitPerIndex", why)
     manager = spec.get("managedBy")
     if manager is not None:
         check_domain_prefixed_path(errs, manager, f"{path}.managedBy")
         if len(manager) > 63:
-            errs.append(too_long(f"{path}.managedBy", 63))
+            errs.too_long(f"{path}.managedBy", 63)
     _check_modes(errs, spec, path)
     check_pod_template(errs, spec.get("template") or {}, f"{path}.template")
     _check_restart(errs, spec, path)
@@ -181,16 +166,16 @@ def _check_full_spec(errs: Errors, spec: Obj) -> None:
     check_job_spec(errs, spec, "spec")
     selector = spec.get("selector")
     if selector is None:
-        errs.append(required("spec.selector"))
+        errs.required("spec.selector")
     else:
         check_selector(errs, selector, "spec.selector")
     labels = ((spec.get("template") or {}).get("metadata") or {}).get("labels")
     if well_formed(selector) and not matches(selector, labels):
         why = "`selector` does not match template `labels`"
-        errs.append(invalid_value("spec.template.metadata.labels", labels, why))
+        errs.invalid("spec.template.metadata.labels", labels, why)
 
 
-def validate_job(errs: Errors, obj: Obj, version: str) -> None:
+def validate_job(errs: Errors, obj: Obj) -> None:
     _check_generated_selector(errs, obj)
     _check_full_spec(errs, obj.get("spec") or {})
     _check_name_fits(errs, obj)
@@ -199,10 +184,10 @@ def validate_job(errs: Errors, obj: Obj, version: str) -> None:
 def _check_completions(errs: Errors, new: Obj, old: Obj) -> None:
     after, before = new.get("completions"), old.get("completions")
     if new.get("completionMode") != "Indexed":
-        immutable(errs, "spec.completions", after, before)
+        errs.immutable("spec.completions", after, before)
     elif after is not None and after != before and after != new.get("parallelism"):
         why = "can only be modified in tandem with spec.parallelism"
-        errs.append(invalid_value("spec.completions", after, why))
+        errs.invalid("spec.completions", after, why)
 
 
 def _suspended(job: Obj) -> bool:
@@ -242,23 +227,22 @@ def _check_template(errs: Errors, new: Obj, old: Obj) -> None:
     if not _suspended(old):
         meta = after.get("metadata") or {}
         shown = {**meta, "Spec": capitalised(after.get("spec") or {})}
-        errs.append(invalid_value("spec.template", shown, "field is immutable"))
+        errs.invalid("spec.template", shown, "field is immutable")
     elif not same(after.get("spec"), _tuned(after, before)):
         shown = capitalised(after.get("spec") or {})
-        errs.append(invalid_value("spec.template.spec", shown, "field is immutable"))
+        errs.invalid("spec.template.spec", shown, "field is immutable")
 
 
-def validate_job_update(errs: Errors, new: Obj, old: Obj, version: str) -> None:
+def validate_job_update(errs: Errors, new: Obj, old: Obj) -> None:
     after, before = new.get("spec") or {}, old.get("spec") or {}
     _check_full_spec(errs, after)
     _check_completions(errs, after, before)
-    immutable(errs, "spec.selector", after.get("selector"), before.get("selector"))
+    errs.immutable("spec.selector", after.get("selector"), before.get("selector"))
     _check_template(errs, new, old)
     for name in ("completionMode", "podFailurePolicy", "backoffLimitPerIndex", "managedBy",
                  "successPolicy"):  # fmt: skip
         if not same(after.get(name), before.get(name)):
-            shown = capitalised(after.get(name))
-            errs.append(invalid_value(f"spec.{name}", shown, "field is immutable"))
+            errs.invalid(f"spec.{name}", capitalised(after.get(name)), "field is immutable")
     _check_name_fits(errs, new)
 
 
@@ -267,16 +251,14 @@ def _check_schedule(errs: Errors, spec: Obj, old: Obj | None) -> None:
     if not text:
         return
     if why := schedule_error(text):
-        errs.append(invalid_value(path, text, why))
+        errs.invalid(path, text, why)
     if "TZ" not in text:
         return
     if old is not None and "TZ" in (old.get("schedule") or ""):
         if spec.get("timeZone") is not None:
-            why = "cannot use both timeZone field and TZ or CRON_TZ in schedule"
-            errs.append(invalid_value(path, text, why))
+            errs.invalid(path, text, "cannot use both timeZone field and TZ or CRON_TZ in schedule")
     else:
-        why = "cannot use TZ or CRON_TZ in schedule, use timeZone field instead"
-        errs.append(invalid_value(path, text, why))
+        errs.invalid(path, text, "cannot use TZ or CRON_TZ in schedule, use timeZone field instead")
 
 
 def _check_zone(errs: Errors, zone: str | None) -> None:
@@ -284,17 +266,17 @@ def _check_zone(errs: Errors, zone: str | None) -> None:
     if zone is None:
         return
     if not zone:
-        errs.append(invalid_value(path, zone, "timeZone must be nil or non-empty string"))
+        errs.invalid(path, zone, "timeZone must be nil or non-empty string")
         return
     for part in zone.split("/"):
         if part in (".", "..") or part.startswith("-") or not _ZONE_PART(part):
-            errs.append(invalid_value(path, zone, f"unknown time zone {zone}"))
+            errs.invalid(path, zone, f"unknown time zone {zone}")
             return
     if zone.lower() == "local":
         why = "timeZone must be an explicit time zone as defined in https://www.iana.org/time-zones"
-        errs.append(invalid_value(path, zone, why))
+        errs.invalid(path, zone, why)
     if not known_zone(zone):
-        errs.append(invalid_value(path, zone, f"unknown time zone {zone}"))
+        errs.invalid(path, zone, f"unknown time zone {zone}")
 
 
 def _check_cron(errs: Errors, spec: Obj, old: Obj | None) -> None:
@@ -303,32 +285,31 @@ def _check_cron(errs: Errors, spec: Obj, old: Obj | None) -> None:
     if old is None or old.get("timeZone") != spec.get("timeZone"):
         _check_zone(errs, spec.get("timeZone"))
     policy = spec.get("concurrencyPolicy")
-    one_of(errs, "spec.concurrencyPolicy", policy, ("Allow", "Forbid", "Replace"))
+    errs.one_of("spec.concurrencyPolicy", policy, ("Allow", "Forbid", "Replace"))
     job = (spec.get("jobTemplate") or {}).get("spec") or {}
     path = "spec.jobTemplate.spec"
     check_job_spec(errs, job, path)
     if job.get("selector") is not None:
-        why = "`selector` will be auto-generated"
-        errs.append(invalid_value(f"{path}.selector", job["selector"], why))
+        errs.invalid(f"{path}.selector", job["selector"], "`selector` will be auto-generated")
     if job.get("manualSelector"):
-        errs.append(not_supported(f"{path}.manualSelector", True, ("nil", "false")))
+        errs.not_supported(f"{path}.manualSelector", True, ("nil", "false"))
     non_negative(errs, spec, "spec", "successfulJobsHistoryLimit", "failedJobsHistoryLimit")
 
 
 def _check_schedule_given(errs: Errors, spec: Obj) -> None:
     if not spec.get("schedule"):
-        errs.append(required("spec.schedule"))
+        errs.required("spec.schedule")
 
 
-def validate_cron_job(errs: Errors, obj: Obj, version: str) -> None:
+def validate_cron_job(errs: Errors, obj: Obj) -> None:
     spec, name = obj.get("spec") or {}, (obj.get("metadata") or {}).get("name") or ""
     _check_cron(errs, spec, None)
     if len(name) > 52:
-        errs.append(invalid_value("metadata.name", name, "must be no more than 52 characters"))
+        errs.invalid("metadata.name", name, "must be no more than 52 characters")
     _check_schedule_given(errs, spec)
 
 
-def validate_cron_job_update(errs: Errors, new: Obj, old: Obj, version: str) -> None:
+def validate_cron_job_update(errs: Errors, new: Obj, old: Obj) -> None:
     spec = new.get("spec") or {}
     _check_cron(errs, spec, old.get("spec") or {})
     _check_schedule_given(errs, spec)

@@ -8,14 +8,7 @@ from corral.cluster.apiserver.builtin.validation.fields import (
     NEGATIVE,
     Errors,
     FieldError,
-    forbidden_field,
-    immutable,
-    invalid_value,
-    invalid_with,
-    not_supported,
     repeated,
-    required,
-    too_long,
 )
 from corral.cluster.apiserver.builtin.validation.names import (
     NameRule,
@@ -32,6 +25,8 @@ __all__ = [
     "check_finalizers",
     "check_kube_finalizers",
     "check_labels",
+    "check_meta_changes",
+    "check_object_meta",
     "validate_object_meta",
     "validate_object_meta_update",
 ]
@@ -48,9 +43,9 @@ def check_labels(errs: Errors, labels: dict[str, str] | None, path: str) -> None
         return
     for key, value in labels.items():
         if found := qualified_name(key):
-            invalid_with(errs, path, key, found)
+            errs.invalid_each(path, key, found)
         if value and (found := label_value(value)):
-            invalid_with(errs, path, value, found)
+            errs.invalid_each(path, value, found)
 
 
 def check_annotations(errs: Errors, annotations: dict[str, str] | None, path: str) -> None:
@@ -60,28 +55,26 @@ def check_annotations(errs: Errors, annotations: dict[str, str] | None, path: st
     size = 0
     for key, value in annotations.items():
         if found := qualified_name(key.lower()):
-            invalid_with(errs, path, key, found)
+            errs.invalid_each(path, key, found)
         size += len(key) + len(value)
     # Characters are at least bytes: only count exactly when it can matter.
     if size > _ANNOTATIONS_LIMIT // 4:
         size = sum(len(k.encode()) + len(v.encode()) for k, v in annotations.items())
         if size > _ANNOTATIONS_LIMIT:
-            errs.append(too_long(path, _ANNOTATIONS_LIMIT))
+            errs.too_long(path, _ANNOTATIONS_LIMIT)
 
 
 def _check_owner(errs: Errors, ref: Obj, path: str) -> None:
     version = ref.get("apiVersion") or ""
     if not version:
-        errs.append(required(f"{path}.apiVersion", "must not be empty"))
+        errs.required(f"{path}.apiVersion", "must not be empty")
     elif version.count("/") > 1 or version.endswith("/"):
-        errs.append(
-            invalid_value(f"{path}.apiVersion", version, "must be <group>/<version> or <version>")
-        )
+        errs.invalid(f"{path}.apiVersion", version, "must be <group>/<version> or <version>")
     for name in ("kind", "name", "uid"):
         if not ref.get(name):
-            errs.append(required(f"{path}.{name}", "must not be empty"))
+            errs.required(f"{path}.{name}", "must not be empty")
     if version == "v1" and ref.get("kind") == "Event":
-        errs.append(invalid_value(path, ref, "/v1, Kind=Event is disallowed from being an owner"))
+        errs.invalid(path, ref, "/v1, Kind=Event is disallowed from being an owner")
 
 
 def _check_owners(errs: Errors, refs: list[Obj], path: str) -> None:
@@ -105,60 +98,57 @@ def _check_owners(errs: Errors, refs: list[Obj], path: str) -> None:
 
 def check_finalizers(errs: Errors, finalizers: list[str], path: str) -> None:
     for name in finalizers:
-        invalid_with(errs, path, name, qualified_name(name))
+        errs.format(path, name, qualified_name)
     if "orphan" in finalizers and "foregroundDeletion" in finalizers:
-        why = "finalizer orphan and foregroundDeletion cannot be both set"
-        errs.append(invalid_value(path, finalizers, why))
+        errs.invalid(path, finalizers, "finalizer orphan and foregroundDeletion cannot be both set")
 
 
-def check_kube_finalizers(errs: Errors, meta: Obj, path: str) -> None:
+def check_kube_finalizers(errs: Errors, obj: Obj) -> None:
     """Finalizers of the built-in kinds are qualified, or one of the three standard names."""
-    for i, name in enumerate(meta.get("finalizers") or ()):
+    for i, name in enumerate((obj.get("metadata") or {}).get("finalizers") or ()):
         if "/" not in name and name not in _STANDARD_FINALIZERS:
-            errs.append(invalid_value(f"{path}.finalizers[{i}]", name, _NOT_QUALIFIED))
+            errs.invalid(f"metadata.finalizers[{i}]", name, _NOT_QUALIFIED)
 
 
 def _check_managed_fields(errs: Errors, entries: list[Obj], path: str) -> None:
     for i, entry in enumerate(entries):
         operation = entry.get("operation") or ""
-        if operation not in ("Apply", "Update"):
-            where = f"{path}[{i}].operation"
-            errs.append(
-                not_supported(where, operation, ("Apply", "Update"))
-                if operation
-                else required(where, "must not be empty")
-            )
+        where = f"{path}[{i}].operation"
+        if not operation:
+            errs.required(where, "must not be empty")
+        elif operation not in ("Apply", "Update"):
+            errs.not_supported(where, operation, ("Apply", "Update"))
         kind = entry.get("fieldsType") or "FieldsV1"
         if kind != "FieldsV1":
-            errs.append(invalid_value(f"{path}[{i}].fieldsType", kind, "must be `FieldsV1`"))
+            errs.invalid(f"{path}[{i}].fieldsType", kind, "must be `FieldsV1`")
         manager = entry.get("manager") or ""
         if len(manager) > _MANAGER_LIMIT:
-            errs.append(too_long(f"{path}[{i}].manager", _MANAGER_LIMIT))
+            errs.too_long(f"{path}[{i}].manager", _MANAGER_LIMIT)
         if not manager.isprintable():
             _check_printable(errs, manager, f"{path}[{i}].manager")
         if len(entry.get("subresource") or "") > 256:
-            errs.append(too_long(f"{path}[{i}].subresource", 256))
+            errs.too_long(f"{path}[{i}].subresource", 256)
 
 
 def _check_printable(errs: Errors, text: str, path: str) -> None:
     for i, char in enumerate(text[:_MANAGER_LIMIT]):  # what is longer is refused as such
         if not char.isprintable():
             why = f"invalid character U+{ord(char):04X} (at position {i})"
-            errs.append(invalid_value(path, repeated(text, _MANAGER_LIMIT), why))
+            errs.invalid(path, repeated(text, _MANAGER_LIMIT), why)
 
 
 def _check_common(errs: Errors, meta: Obj, path: str, namespaced: bool) -> None:
     namespace = meta.get("namespace") or ""
     if namespaced:
         if not namespace:
-            errs.append(required(f"{path}.namespace"))
+            errs.required(f"{path}.namespace")
         elif found := dns_label(namespace):
-            invalid_with(errs, f"{path}.namespace", namespace, found)
+            errs.invalid_each(f"{path}.namespace", namespace, found)
     elif namespace:
-        errs.append(forbidden_field(f"{path}.namespace", "not allowed on this type"))
+        errs.forbidden(f"{path}.namespace", "not allowed on this type")
     generation = meta.get("generation")
     if generation is not None and generation < 0:
-        errs.append(invalid_value(f"{path}.generation", generation, NEGATIVE))
+        errs.invalid(f"{path}.generation", generation, NEGATIVE)
     _check_collections(errs, meta, path)
     if finalizers := meta.get("finalizers"):
         check_finalizers(errs, finalizers, f"{path}.finalizers")
@@ -175,24 +165,25 @@ def _check_collections(errs: Errors, meta: Obj, path: str) -> None:
         _check_owners(errs, refs, f"{path}.ownerReferences")
 
 
-def validate_object_meta(
-    obj: Obj,
-    *,
-    namespaced: bool,
-    name_rule: NameRule = name_is_subdomain,
-    path: str = "metadata",
-) -> list[FieldError]:
+def check_object_meta(
+    errs: Errors, obj: Obj, *, namespaced: bool, name_rule: NameRule = name_is_subdomain
+) -> None:
     """Check the metadata of an object that is to be written."""
-    errs: Errors = []
     meta: Obj = obj.get("metadata") or {}
     if prefix := meta.get("generateName"):
-        invalid_with(errs, f"{path}.generateName", prefix, name_rule(prefix, True))
+        errs.invalid_each("metadata.generateName", prefix, name_rule(prefix, True))
     name = meta.get("name")
     if not name:
-        errs.append(required(f"{path}.name", "name or generateName is required"))
+        errs.required("metadata.name", "name or generateName is required")
     elif found := name_rule(name, False):
-        invalid_with(errs, f"{path}.name", name, found)
-    _check_common(errs, meta, path, namespaced)
+        errs.invalid_each("metadata.name", name, found)
+    _check_common(errs, meta, "metadata", namespaced)
+
+
+def validate_object_meta(obj: Obj, *, namespaced: bool) -> Errors:
+    """Everything wrong with the metadata of an object that is to be written."""
+    errs = Errors()
+    check_object_meta(errs, obj, namespaced=namespaced)
     return errs
 
 
@@ -207,29 +198,32 @@ def _check_deletion(errs: Errors, new: Obj, old: Obj) -> None:
             "no new finalizers can be added if the object is being deleted, found new finalizers "
             + _go_strings(list(added))
         )
-        errs.append(forbidden_field("metadata.finalizers", why))
+        errs.forbidden("metadata.finalizers", why)
 
 
-def validate_object_meta_update(new: Obj, old: Obj) -> list[FieldError]:
-    """Check what may not change in the metadata of an object, and the rest of it again."""
-    errs: Errors = []
+def check_meta_changes(errs: Errors, new: Obj, old: Obj) -> None:
+    """Check what may not change in the metadata of an object."""
     meta: Obj = new.get("metadata") or {}
     before: Obj = old.get("metadata") or {}
     if before.get("deletionTimestamp"):
         _check_deletion(errs, meta, before)
     if not meta.get("resourceVersion"):
-        errs.append(
-            invalid_value("metadata.resourceVersion", "", "must be specified for an update")
-        )
+        errs.invalid("metadata.resourceVersion", "", "must be specified for an update")
     generation: Any = meta.get("generation") or 0
     if generation < 0:
-        errs.append(invalid_value("metadata.generation", generation, NEGATIVE))
+        errs.invalid("metadata.generation", generation, NEGATIVE)
     if generation < (before.get("generation") or 0):
-        errs.append(invalid_value("metadata.generation", generation, "must not be decremented"))
+        errs.invalid("metadata.generation", generation, "must not be decremented")
     for name in ("name", "namespace", "uid"):
-        immutable(errs, f"metadata.{name}", meta.get(name) or "", before.get(name) or "")
+        errs.immutable(f"metadata.{name}", meta.get(name) or "", before.get(name) or "")
     for name in ("creationTimestamp", "deletionTimestamp", "deletionGracePeriodSeconds"):
-        immutable(errs, f"metadata.{name}", meta.get(name), before.get(name))
+        errs.immutable(f"metadata.{name}", meta.get(name), before.get(name))
+
+
+def validate_object_meta_update(new: Obj, old: Obj) -> Errors:
+    """Everything wrong with the metadata of an update; names are not looked at again."""
+    errs, meta = Errors(), new.get("metadata") or {}
+    check_meta_changes(errs, new, old)
     _check_collections(errs, meta, "metadata")
     if entries := meta.get("managedFields"):
         _check_managed_fields(errs, entries, "metadata.managedFields")

@@ -2,14 +2,7 @@
 
 from __future__ import annotations
 
-from corral.cluster.apiserver.builtin.validation.fields import (
-    Errors,
-    forbidden_field,
-    invalid_value,
-    not_found_field,
-    not_supported,
-    required,
-)
+from corral.cluster.apiserver.builtin.validation.fields import Errors
 from corral.cluster.apiserver.builtin.validation.paths import check_local_path
 from corral.kube.types import Obj
 
@@ -28,21 +21,20 @@ def check_mounts(errs: Errors, container: Obj, volumes: dict[str, Obj], path: st
         name, point = mount.get("name") or "", mount.get("mountPath") or ""
         where = f"{path}[{i}]"
         if not name:
-            errs.append(required(f"{where}.name"))
+            errs.required(f"{where}.name")
         if name not in volumes:
-            errs.append(not_found_field(f"{where}.name", name))
+            errs.not_found(f"{where}.name", name)
         if not point:
-            errs.append(required(f"{where}.mountPath"))
+            errs.required(f"{where}.mountPath")
         if point in points:
-            errs.append(invalid_value(f"{where}.mountPath", point, "must be unique"))
+            errs.invalid(f"{where}.mountPath", point, "must be unique")
         points.add(point)
         if devices:
             if name in device_names:
-                why = "must not already exist in volumeDevices"
-                errs.append(invalid_value(f"{where}.name", name, why))
+                errs.invalid(f"{where}.name", name, "must not already exist in volumeDevices")
             if point in device_paths:
                 why = "must not already exist as a path in volumeDevices"
-                errs.append(invalid_value(f"{where}.mountPath", point, why))
+                errs.invalid(f"{where}.mountPath", point, why)
         _check_options(errs, mount, container, where, path)
 
 
@@ -53,16 +45,16 @@ def _check_options(errs: Errors, mount: Obj, container: Obj, where: str, path: s
     if expr:
         if sub:
             why = "subPathExpr and subPath are mutually exclusive"
-            errs.append(invalid_value(f"{where}.subPathExpr", expr, why))
+            errs.invalid(f"{where}.subPathExpr", expr, why)
         check_local_path(errs, expr, f"{path}.subPathExpr")
     propagation = mount.get("mountPropagation")
     if propagation is not None:
         if propagation not in _PROPAGATIONS:
-            errs.append(not_supported(f"{path}.mountPropagation", propagation, _PROPAGATIONS))
+            errs.not_supported(f"{path}.mountPropagation", propagation, _PROPAGATIONS)
         privileged = (container.get("securityContext") or {}).get("privileged")
         if propagation == "Bidirectional" and not privileged:
             why = "Bidirectional mount propagation is available only to privileged containers"
-            errs.append(forbidden_field(f"{path}.mountPropagation", why))
+            errs.forbidden(f"{path}.mountPropagation", why)
     recursive = mount.get("recursiveReadOnly")
     if recursive is not None:
         _check_recursive(errs, mount, recursive, f"{path}.recursiveReadOnly")
@@ -70,13 +62,13 @@ def _check_options(errs: Errors, mount: Obj, container: Obj, where: str, path: s
 
 def _check_recursive(errs: Errors, mount: Obj, mode: str, path: str) -> None:
     if mode not in _RECURSIVE:
-        errs.append(not_supported(path, mode, _RECURSIVE))
+        errs.not_supported(path, mode, _RECURSIVE)
     elif mode != "Disabled":
         if not mount.get("readOnly"):
-            errs.append(forbidden_field(path, "may only be specified when readOnly is true"))
+            errs.forbidden(path, "may only be specified when readOnly is true")
         if mount.get("mountPropagation") not in (None, "None"):
             why = "may only be specified when mountPropagation is None or not specified"
-            errs.append(forbidden_field(path, why))
+            errs.forbidden(path, why)
 
 
 def check_devices(errs: Errors, container: Obj, volumes: dict[str, Obj], path: str) -> None:
@@ -90,20 +82,18 @@ def check_devices(errs: Errors, container: Obj, volumes: dict[str, Obj], path: s
         where = f"{path}[{i}]"
         _check_device_name(errs, name, volumes, names, f"{where}.name")
         if not point:
-            errs.append(required(f"{where}.devicePath"))
+            errs.required(f"{where}.devicePath")
         if point in points:
-            errs.append(invalid_value(f"{where}.devicePath", point, "must be unique"))
+            errs.invalid(f"{where}.devicePath", point, "must be unique")
         if ".." in point.split("/"):
-            why = "can not contain backsteps ('..')"
-            errs.append(invalid_value(f"{where}.devicePath", point, why))
+            errs.invalid(f"{where}.devicePath", point, "can not contain backsteps ('..')")
         else:
             points.add(point)
         if name in mount_names:
-            why = "must not already exist in volumeMounts"
-            errs.append(invalid_value(f"{where}.name", name, why))
+            errs.invalid(f"{where}.name", name, "must not already exist in volumeMounts")
         if point in mount_paths:
             why = "must not already exist as a path in volumeMounts"
-            errs.append(invalid_value(f"{where}.devicePath", point, why))
+            errs.invalid(f"{where}.devicePath", point, why)
         if name:
             names.add(name)
 
@@ -112,12 +102,12 @@ def _check_device_name(
     errs: Errors, name: str, volumes: dict[str, Obj], names: set[str], path: str
 ) -> None:
     if not name:
-        errs.append(required(path))
+        errs.required(path)
     if name in names:
-        errs.append(invalid_value(path, name, "must be unique"))
+        errs.invalid(path, name, "must be unique")
     volume = volumes.get(name)
     if volume is None:
-        errs.append(not_found_field(path, name))
+        errs.not_found(path, name)
     elif volume.get("persistentVolumeClaim") is None and volume.get("ephemeral") is None:
         why = "can only use volume source type of PersistentVolumeClaim or Ephemeral for block mode"
-        errs.append(invalid_value(path, name, why))
+        errs.invalid(path, name, why)

@@ -11,18 +11,7 @@ from corral.cluster.apiserver.builtin.validation.addresses import (
     is_ip,
     parse_cidr,
 )
-from corral.cluster.apiserver.builtin.validation.fields import (
-    IMMUTABLE,
-    Errors,
-    forbidden_field,
-    immutable,
-    immutable_beta,
-    invalid_value,
-    invalid_with,
-    not_supported,
-    required,
-    too_long,
-)
+from corral.cluster.apiserver.builtin.validation.fields import IMMUTABLE, Errors
 from corral.cluster.apiserver.builtin.validation.names import (
     Messages,
     dns_label,
@@ -59,23 +48,21 @@ _INGRESS_CLASS = "kubernetes.io/ingress.class"
 def _check_policy_port(errs: Errors, port: Obj, path: str) -> None:
     protocol, number, end = port.get("protocol"), port.get("port"), port.get("endPort")
     if protocol is not None and protocol not in _PROTOCOLS:
-        errs.append(not_supported(f"{path}.protocol", protocol, _PROTOCOLS))
+        errs.not_supported(f"{path}.protocol", protocol, _PROTOCOLS)
     where = f"{path}.endPort"
     if number is None:
         if end is not None:
-            why = "may not be specified when `port` is not specified"
-            errs.append(invalid_value(where, end, why))
+            errs.invalid(where, end, "may not be specified when `port` is not specified")
     elif isinstance(number, str):
         if end is not None:
-            why = "may not be specified when `port` is non-numeric"
-            errs.append(invalid_value(where, end, why))
-        invalid_with(errs, f"{path}.port", number, port_name(number))
+            errs.invalid(where, end, "may not be specified when `port` is non-numeric")
+        errs.format(f"{path}.port", number, port_name)
     else:
-        invalid_with(errs, f"{path}.port", number, port_number(number))
+        errs.format(f"{path}.port", number, port_number)
         if end is not None:
             if end < number:
-                errs.append(invalid_value(where, end, "must be greater than or equal to `port`"))
-            invalid_with(errs, where, end, port_number(end))
+                errs.invalid(where, end, "must be greater than or equal to `port`")
+            errs.format(where, end, port_number)
 
 
 def _check_block(errs: Errors, block: Obj, path: str, known: Set[str]) -> None:
@@ -94,7 +81,7 @@ def _check_block(errs: Errors, block: Obj, path: str, known: Set[str]) -> None:
             continue
         inside = hole.version == network.version and hole.network_address in network
         if not inside or network.prefixlen >= hole.prefixlen:
-            errs.append(invalid_value(where, text, "must be a strict subset of `cidr`"))
+            errs.invalid(where, text, "must be a strict subset of `cidr`")
 
 
 def _check_peer(errs: Errors, peer: Obj, path: str, known: Set[str], late: Errors) -> None:
@@ -108,15 +95,15 @@ def _check_peer(errs: Errors, peer: Obj, path: str, known: Set[str], late: Error
         count += 1
         _check_block(errs, block, f"{path}.ipBlock", known)
         if not block.get("cidr"):
-            late.append(required(f"{path}.ipBlock.cidr"))
+            late.required(f"{path}.ipBlock.cidr")
     if count == 0:
-        errs.append(required(path, "must specify a peer"))
+        errs.required(path, "must specify a peer")
     elif count > 1 and block is not None:
-        errs.append(forbidden_field(path, "may not specify both ipBlock and another peer"))
+        errs.forbidden(path, "may not specify both ipBlock and another peer")
 
 
 def _check_policy(errs: Errors, spec: Obj, known: Set[str]) -> None:
-    late: Errors = []
+    late = Errors()
     check_selector(errs, spec.get("podSelector"), "spec.podSelector")
     for direction, peers in (("ingress", "from"), ("egress", "to")):
         for i, rule in enumerate(spec.get(direction) or ()):
@@ -127,17 +114,15 @@ def _check_policy(errs: Errors, spec: Obj, known: Set[str]) -> None:
                 _check_peer(errs, peer, f"{path}.{peers}[{j}]", known, late)
     types = spec.get("policyTypes") or []
     if len(types) > 2:
-        why = "may not specify more than two policyTypes"
-        errs.append(invalid_value("spec.policyTypes", types, why))
+        errs.invalid("spec.policyTypes", types, "may not specify more than two policyTypes")
     else:
         for i, kind in enumerate(types):
             if kind not in ("Ingress", "Egress"):
-                where = f"spec.policyTypes[{i}]"
-                errs.append(not_supported(where, kind, ("Ingress", "Egress")))
+                errs.not_supported(f"spec.policyTypes[{i}]", kind, ("Ingress", "Egress"))
     errs.extend(late)
 
 
-def validate_network_policy(errs: Errors, obj: Obj, version: str) -> None:
+def validate_network_policy(errs: Errors, obj: Obj) -> None:
     _check_policy(errs, obj.get("spec") or {}, frozenset())
 
 
@@ -151,69 +136,68 @@ def _blocks(spec: Obj) -> set[str]:
     return out
 
 
-def validate_network_policy_update(errs: Errors, new: Obj, old: Obj, version: str) -> None:
+def validate_network_policy_update(errs: Errors, new: Obj, old: Obj) -> None:
     _check_policy(errs, new.get("spec") or {}, _blocks(old.get("spec") or {}))
 
 
 def _check_backend(errs: Errors, backend: Obj, path: str) -> None:
     resource, service = backend.get("resource"), backend.get("service")
     if resource is not None and service is not None:
-        errs.append(invalid_value(path, "", "cannot set both resource and service backends"))
+        errs.invalid(path, "", "cannot set both resource and service backends")
     elif resource is not None:
         _check_reference(errs, resource, f"{path}.resource")
     elif service is not None:
         name = service.get("name") or ""
         if not name:
-            errs.append(required(f"{path}.service.name"))
+            errs.required(f"{path}.service.name")
         else:
-            invalid_with(errs, f"{path}.service.name", name, dns_label(name))
+            errs.format(f"{path}.service.name", name, dns_label)
         port = service.get("port") or {}
         named, number = port.get("name") or "", port.get("number") or 0
         if named and number:
-            errs.append(invalid_value(path, "", "cannot set both port name & port number"))
+            errs.invalid(path, "", "cannot set both port name & port number")
         elif named:
-            invalid_with(errs, f"{path}.service.port.name", named, port_name(named))
+            errs.format(f"{path}.service.port.name", named, port_name)
         elif number:
-            invalid_with(errs, f"{path}.service.port.number", number, port_number(number))
+            errs.format(f"{path}.service.port.number", number, port_number)
         else:
-            errs.append(required(path, "port name or number is required"))
+            errs.required(path, "port name or number is required")
     else:
-        errs.append(invalid_value(path, "", "resource or service backend is required"))
+        errs.invalid(path, "", "resource or service backend is required")
 
 
 def _check_reference(errs: Errors, ref: Obj, path: str, *, needed: bool = True) -> None:
     group = ref.get("apiGroup")
     if group is not None:
-        invalid_with(errs, f"{path}.apiGroup", group, dns_subdomain(group))
+        errs.format(f"{path}.apiGroup", group, dns_subdomain)
     for name in ("kind", "name"):
         value = ref.get(name) or ""
         if value:
-            invalid_with(errs, f"{path}.{name}", value, path_segment(value))
+            errs.format(f"{path}.{name}", value, path_segment)
         elif needed:
-            errs.append(required(f"{path}.{name}"))
+            errs.required(f"{path}.{name}")
 
 
 def _check_path(errs: Errors, item: Obj, path: str) -> None:
     kind, target = item.get("pathType"), item.get("path") or ""
     if kind is None:
-        errs.append(required(f"{path}.pathType", "pathType must be specified"))
+        errs.required(f"{path}.pathType", "pathType must be specified")
         return
     where = f"{path}.path"
     if kind in ("Exact", "Prefix"):
         if not target.startswith("/"):
-            errs.append(invalid_value(where, target, "must be an absolute path"))
+            errs.invalid(where, target, "must be an absolute path")
         for part in ("//", "/./", "/../", "%2f", "%2F"):
             if part in target:
-                errs.append(invalid_value(where, target, f"must not contain '{part}'"))
+                errs.invalid(where, target, f"must not contain '{part}'")
         for end in ("/..", "/."):
             if target.endswith(end):
-                errs.append(invalid_value(where, target, f"cannot end with '{end}'"))
+                errs.invalid(where, target, f"cannot end with '{end}'")
     elif kind == "ImplementationSpecific":
         if target and not target.startswith("/"):
-            errs.append(invalid_value(where, target, "must be an absolute path"))
+            errs.invalid(where, target, "must be an absolute path")
     else:
-        allowed = ("Exact", "ImplementationSpecific", "Prefix")
-        errs.append(not_supported(f"{path}.pathType", kind, allowed))
+        errs.not_supported(f"{path}.pathType", kind, ("Exact", "ImplementationSpecific", "Prefix"))
     _check_backend(errs, item.get("backend") or {}, f"{path}.backend")
 
 
@@ -224,15 +208,14 @@ def _host(host: str) -> Messages:
 def _check_rule(errs: Errors, rule: Obj, path: str) -> None:
     if host := rule.get("host"):
         if is_ip(host):
-            why = "must be a DNS name, not an IP address"
-            errs.append(invalid_value(f"{path}.host", host, why))
-        invalid_with(errs, f"{path}.host", host, _host(host))
+            errs.invalid(f"{path}.host", host, "must be a DNS name, not an IP address")
+        errs.format(f"{path}.host", host, _host)
     http = rule.get("http")
     if http is None:
         return
     paths = http.get("paths") or ()
     if not paths:
-        errs.append(required(f"{path}.http.paths"))
+        errs.required(f"{path}.http.paths")
     for i, item in enumerate(paths):
         _check_path(errs, item, f"{path}.http.paths[{i}]")
 
@@ -241,36 +224,36 @@ def _check_ingress(errs: Errors, spec: Obj) -> None:
     rules, backend = spec.get("rules") or (), spec.get("defaultBackend")
     if not rules and backend is None:
         why = "either `defaultBackend` or `rules` must be specified"
-        errs.append(invalid_value("spec", spec.get("rules"), why))
+        errs.invalid("spec", spec.get("rules"), why)
     if backend is not None:
         _check_backend(errs, backend, "spec.defaultBackend")
     for i, rule in enumerate(rules):
         _check_rule(errs, rule, f"spec.rules[{i}]")
     for i, tls in enumerate(spec.get("tls") or ()):
         for j, host in enumerate(tls.get("hosts") or ()):
-            invalid_with(errs, f"spec.tls[{i}].hosts[{j}]", host, _host(host))
+            errs.format(f"spec.tls[{i}].hosts[{j}]", host, _host)
         if secret := tls.get("secretName"):
-            invalid_with(errs, f"spec.tls[{i}].secretName", secret, dns_subdomain(secret))
+            errs.format(f"spec.tls[{i}].secretName", secret, dns_subdomain)
     name = spec.get("ingressClassName")
     if name is not None:
-        invalid_with(errs, "spec.ingressClassName", name, dns_subdomain(name))
+        errs.format("spec.ingressClassName", name, dns_subdomain)
 
 
-def validate_ingress(errs: Errors, obj: Obj, version: str) -> None:
+def validate_ingress(errs: Errors, obj: Obj) -> None:
     spec = obj.get("spec") or {}
     _check_ingress(errs, spec)
     annotated = ((obj.get("metadata") or {}).get("annotations") or {}).get(_INGRESS_CLASS)
     name = spec.get("ingressClassName")
     if annotated is not None and name is not None and annotated != name:
         why = "must match `ingressClassName` when both are specified"
-        errs.append(invalid_value(f"annotations.{_INGRESS_CLASS}", annotated, why))
+        errs.invalid(f"annotations.{_INGRESS_CLASS}", annotated, why)
 
 
-def validate_ingress_update(errs: Errors, new: Obj, old: Obj, version: str) -> None:
+def validate_ingress_update(errs: Errors, new: Obj, old: Obj) -> None:
     _check_ingress(errs, new.get("spec") or {})
 
 
-def validate_ingress_status(errs: Errors, new: Obj, old: Obj, version: str) -> None:
+def validate_ingress_status(errs: Errors, new: Obj, old: Obj) -> None:
     after = (new.get("status") or {}).get("loadBalancer") or {}
     before = (old.get("status") or {}).get("loadBalancer") or {}
     check_load_balancer(errs, after, before, ip_mode=False)
@@ -279,7 +262,7 @@ def validate_ingress_status(errs: Errors, new: Obj, old: Obj, version: str) -> N
 def _check_class(errs: Errors, spec: Obj) -> None:
     controller = spec.get("controller") or ""
     if len(controller) > 250:
-        errs.append(too_long("spec.controller", 250))
+        errs.too_long("spec.controller", 250)
     check_domain_prefixed_path(errs, controller, "spec.controller")
     params, path = spec.get("parameters"), "spec.parameters"
     if params is None:
@@ -287,68 +270,66 @@ def _check_class(errs: Errors, spec: Obj) -> None:
     _check_reference(errs, params, path, needed=False)
     scope, namespace = params.get("scope"), params.get("namespace")
     if scope is None:
-        errs.append(required(f"{path}.scope"))
+        errs.required(f"{path}.scope")
     elif scope not in ("Cluster", "Namespace"):
-        errs.append(not_supported(f"{path}.scope", scope, ("Cluster", "Namespace")))
+        errs.not_supported(f"{path}.scope", scope, ("Cluster", "Namespace"))
     elif scope == "Namespace":
         if namespace is None:
-            why = "`parameters.scope` is set to 'Namespace'"
-            errs.append(required(f"{path}.namespace", why))
+            errs.required(f"{path}.namespace", "`parameters.scope` is set to 'Namespace'")
         else:
-            invalid_with(errs, f"{path}.namespace", namespace, dns_label(namespace))
+            errs.format(f"{path}.namespace", namespace, dns_label)
     elif namespace is not None:
-        why = "`parameters.scope` is set to 'Cluster'"
-        errs.append(forbidden_field(f"{path}.namespace", why))
+        errs.forbidden(f"{path}.namespace", "`parameters.scope` is set to 'Cluster'")
     for name in ("kind", "name"):
         if not params.get(name):
-            errs.append(required(f"{path}.{name}"))
+            errs.required(f"{path}.{name}")
 
 
-def validate_ingress_class(errs: Errors, obj: Obj, version: str) -> None:
+def validate_ingress_class(errs: Errors, obj: Obj) -> None:
     _check_class(errs, obj.get("spec") or {})
 
 
-def validate_ingress_class_update(errs: Errors, new: Obj, old: Obj, version: str) -> None:
+def validate_ingress_class_update(errs: Errors, new: Obj, old: Obj) -> None:
     after, before = new.get("spec") or {}, old.get("spec") or {}
-    immutable(errs, "spec.controller", after.get("controller"), before.get("controller"))
+    errs.immutable("spec.controller", after.get("controller"), before.get("controller"))
     _check_class(errs, after)
 
 
 def ip_address_name(name: str, is_prefix: bool = False) -> Messages:
     """The name of an IPAddress is the address, in canonical form."""
-    errs: Errors = []
+    errs = Errors()
     check_strict_ip(errs, name, "")
     lead = "Invalid value: "
     return [e.body[len(lead) :].partition(": ")[2] for e in errs]
 
 
-def validate_ip_address(errs: Errors, obj: Obj, version: str) -> None:
+def validate_ip_address(errs: Errors, obj: Obj) -> None:
     ref, path = (obj.get("spec") or {}).get("parentRef"), "spec.parentRef"
     if ref is None:
-        errs.append(required(path))
+        errs.required(path)
         return
     if group := ref.get("group"):
-        invalid_with(errs, f"{path}.group", group, dns_subdomain(group))
+        errs.format(f"{path}.group", group, dns_subdomain)
     for name in ("resource", "name", "namespace"):
         if value := ref.get(name):
-            invalid_with(errs, f"{path}.{name}", value, path_segment(value))
+            errs.format(f"{path}.{name}", value, path_segment)
     for name in ("resource", "name"):
         if not ref.get(name):
-            errs.append(required(f"{path}.{name}"))
+            errs.required(f"{path}.{name}")
 
 
-def validate_ip_address_update(errs: Errors, new: Obj, old: Obj, version: str) -> None:
+def validate_ip_address_update(errs: Errors, new: Obj, old: Obj) -> None:
     after, before = (o.get("spec") or {} for o in (new, old))
-    immutable_beta(errs, "spec.parentRef", after.get("parentRef"), before.get("parentRef"))
+    errs.immutable_beta("spec.parentRef", after.get("parentRef"), before.get("parentRef"))
 
 
-def validate_service_cidr(errs: Errors, obj: Obj, version: str) -> None:
+def validate_service_cidr(errs: Errors, obj: Obj) -> None:
     cidrs, path = (obj.get("spec") or {}).get("cidrs") or [], "spec.cidrs"
     if not cidrs:
-        errs.append(required(path, "at least one CIDR required"))
+        errs.required(path, "at least one CIDR required")
         return
     if len(cidrs) > 2:
-        errs.append(invalid_value(path, {"CIDRs": cidrs}, "may only hold up to 2 values"))
+        errs.invalid(path, {"CIDRs": cidrs}, "may only hold up to 2 values")
         return
     for i, cidr in enumerate(cidrs):
         check_strict_cidr(errs, cidr, f"{path}[{i}]")
@@ -358,17 +339,17 @@ def validate_service_cidr(errs: Errors, obj: Obj, version: str) -> None:
             "may specify no more than one IP for each IP family, i.e 192.168.0.0/24 and "
             "2001:db8::/64"
         )
-        errs.append(invalid_value(path, cidrs, why))
+        errs.invalid(path, cidrs, why)
 
 
-def validate_service_cidr_update(errs: Errors, new: Obj, old: Obj, version: str) -> None:
+def validate_service_cidr_update(errs: Errors, new: Obj, old: Obj) -> None:
     after = (new.get("spec") or {}).get("cidrs") or []
     before = (old.get("spec") or {}).get("cidrs") or []
     if len(after) == len(before) or (len(before) == 1 and len(after) == 2):
         for i, cidr in enumerate(before):
             if after[i] != cidr:
-                errs.append(invalid_value(f"spec.cidrs[{i}]", after[i], IMMUTABLE))
+                errs.invalid(f"spec.cidrs[{i}]", after[i], IMMUTABLE)
         if len(after) > len(before):
-            validate_service_cidr(errs, new, version)
+            validate_service_cidr(errs, new)
     else:
-        errs.append(invalid_value("spec.cidrs", after, IMMUTABLE))
+        errs.invalid("spec.cidrs", after, IMMUTABLE)

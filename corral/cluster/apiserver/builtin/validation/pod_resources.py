@@ -4,11 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from corral.cluster.apiserver.builtin.validation.fields import (
-    Errors,
-    forbidden_field,
-    invalid_value,
-)
+from corral.cluster.apiserver.builtin.validation.fields import Errors
 from corral.cluster.apiserver.builtin.validation.quantities import canonical, cmp_quantity, nano
 from corral.cluster.apiserver.builtin.validation.resources import (
     NO_CLAIMS,
@@ -50,21 +46,20 @@ def check_pod_resources(errs: Errors, spec: Obj, path: str) -> None:
     where = f"{path}.resources"
     resources = spec["resources"]
     if (spec.get("os") or {}).get("name") == "windows":
-        errs.append(forbidden_field(where, "may not be set for a windows pod"))
+        errs.forbidden(where, "may not be set for a windows pod")
         return
     if resources.get("claims") is not None:
-        why = "claims may not be set for Resources at pod-level"
-        errs.append(forbidden_field(f"{where}.claims", why))
+        errs.forbidden(f"{where}.claims", "claims may not be set for Resources at pod-level")
     check_requirements(errs, resources, NO_CLAIMS, where, name_check=check_pod_resource_name)
     requests, limits = resources.get("requests") or {}, resources.get("limits") or {}
     for name, amount in _total_requests(spec).items():
         if name in requests and amount > nano(requests[name]):
             shown = canonical(f"{amount}n")
             why = f"must be greater than or equal to aggregate container requests of {shown}"
-            errs.append(invalid_value(f"{where}.requests[{name}]", canonical(requests[name]), why))
+            errs.invalid(f"{where}.requests[{name}]", canonical(requests[name]), why)
     for i, container in enumerate(spec.get("containers") or ()):
         for name, amount in _amounts(container, "limits").items():
             if name in limits and cmp_quantity(amount, limits[name]) > 0:
                 why = f"must be less than or equal to pod limits of {canonical(limits[name])}"
                 place = f"{where}.containers[{i}][{name}].limits"
-                errs.append(invalid_value(place, canonical(amount), why))
+                errs.invalid(place, canonical(amount), why)

@@ -7,15 +7,7 @@ from typing import Any
 from corral.cluster.apiserver.builtin.validation.addresses import check_ip, dual_stack
 from corral.cluster.apiserver.builtin.validation.containers import check_image_spaces
 from corral.cluster.apiserver.builtin.validation.differences import difference
-from corral.cluster.apiserver.builtin.validation.fields import (
-    Errors,
-    forbidden_field,
-    immutable,
-    invalid_value,
-    invalid_with,
-    required,
-    same,
-)
+from corral.cluster.apiserver.builtin.validation.fields import Errors, same
 from corral.cluster.apiserver.builtin.validation.meta import validate_object_meta_update
 from corral.cluster.apiserver.builtin.validation.names import (
     dns_subdomain,
@@ -55,28 +47,25 @@ def _check_annotations(errs: Errors, new: Obj, old: Obj) -> None:
         if after.get(key) == value:
             continue
         if key.startswith(_APPARMOR):
-            why = "may not remove or update AppArmor annotations"
-            errs.append(forbidden_field(f"{path}[{key}]", why))
+            errs.forbidden(f"{path}[{key}]", "may not remove or update AppArmor annotations")
         if key == MIRROR:
-            why = "may not remove or update mirror pod annotation"
-            errs.append(forbidden_field(f"{path}[{key}]", why))
+            errs.forbidden(f"{path}[{key}]", "may not remove or update mirror pod annotation")
     for key in after.keys() - before.keys():
         if key.startswith(_APPARMOR):
-            errs.append(forbidden_field(f"{path}[{key}]", "may not add AppArmor annotations"))
+            errs.forbidden(f"{path}[{key}]", "may not add AppArmor annotations")
         if key == MIRROR:
-            errs.append(forbidden_field(f"{path}[{key}]", "may not add mirror pod annotation"))
+            errs.forbidden(f"{path}[{key}]", "may not add mirror pod annotation")
     check_pod_annotations(errs, after, new.get("spec") or {}, path)
 
 
 def _check_containers(errs: Errors, new: Obj, old: Obj, kind: str) -> bool:
     after, before = new.get(kind) or (), old.get(kind) or ()
     if len(after) != len(before):
-        why = "pod updates may not add or remove containers"
-        errs.append(forbidden_field(f"spec.{kind}", why))
+        errs.forbidden(f"spec.{kind}", "pod updates may not add or remove containers")
         return False
     for i, container in enumerate(after):
         if not container.get("image"):
-            errs.append(required(f"spec.{kind}[{i}].image"))
+            errs.required(f"spec.{kind}[{i}].image")
         check_image_spaces(errs, container, f"spec.{kind}[{i}]")
     return True
 
@@ -86,15 +75,13 @@ def _check_deadline(errs: Errors, new: Obj, old: Obj) -> bool:
     where = "spec.activeDeadlineSeconds"
     if after is not None:
         if found := in_range(after, 0, _MAX_INT32):
-            invalid_with(errs, where, after, found)
+            errs.invalid_each(where, after, found)
             return False
         if before is not None and before < after:
-            why = "must be less than or equal to previous value"
-            errs.append(invalid_value(where, after, why))
+            errs.invalid(where, after, "must be less than or equal to previous value")
             return False
     elif before is not None:
-        why = "must not update from a positive integer to nil value"
-        errs.append(invalid_value(where, None, why))
+        errs.invalid(where, None, "must not update from a positive integer to nil value")
     return True
 
 
@@ -108,7 +95,7 @@ def _check_tolerations(errs: Errors, new: Obj, old: Obj) -> None:
     for item in old.get("tolerations") or ():
         if _toleration_key(item) not in kept:
             why = "existing toleration can not be modified except its tolerationSeconds"
-            errs.append(forbidden_field("spec.tolerations", why))
+            errs.forbidden("spec.tolerations", why)
             return
     check_tolerations(errs, after, "spec.tolerations")
 
@@ -118,7 +105,7 @@ def _check_gates(errs: Errors, new: Obj, old: Obj) -> None:
     for i, gate in enumerate(new.get("schedulingGates") or ()):
         if gate.get("name") not in known:
             why = f"only deletion is allowed, but found new scheduling gate '{gate.get('name')}'"
-            errs.append(forbidden_field(f"spec.schedulingGates[{i}].name", why))
+            errs.forbidden(f"spec.schedulingGates[{i}].name", why)
 
 
 def _with_old_images(new: list[Obj] | None, old: list[Obj] | None) -> list[Obj]:
@@ -154,7 +141,7 @@ def _munge_gated(errs: Errors, spec: Obj, old: Obj) -> None:
     if after != before:
         if any(after.get(k) != v for k, v in before.items()):
             why = "only additions to spec.nodeSelector are allowed (no mutations or deletions)"
-            errs.append(invalid_value("spec.nodeSelector", after, why))
+            errs.invalid("spec.nodeSelector", after, why)
         _put(spec, "nodeSelector", old.get("nodeSelector"))
     old_affinity = old.get("affinity") or {}
     old_node = old_affinity.get("nodeAffinity")
@@ -175,12 +162,12 @@ def _check_node_affinity(errs: Errors, new: Obj, old: Obj) -> None:
         return
     if len(before) != len(after):
         why = "no additions/deletions to non-empty NodeSelectorTerms list are allowed"
-        errs.append(invalid_value(path, after, why))
+        errs.invalid(path, after, why)
         return
     for i, (b, a) in enumerate(zip(before, after, strict=True)):
         if not _only_adds(a, b):
             why = "only additions are allowed (no mutations or deletions)"
-            errs.append(invalid_value(f"{path}[{i}]", a, why))
+            errs.invalid(f"{path}[{i}]", a, why)
 
 
 def _only_adds(new: Obj, old: Obj) -> bool:
@@ -190,7 +177,7 @@ def _only_adds(new: Obj, old: Obj) -> bool:
     return all((new.get(k) or [])[: len(old.get(k) or [])] == (old.get(k) or []) for k in kinds)
 
 
-def validate_pod_update(errs: Errors, new: Obj, old: Obj, version: str) -> None:
+def validate_pod_update(errs: Errors, new: Obj, old: Obj) -> None:
     check_pod_body(errs, new)
     _check_annotations(errs, new, old)
     after, before = new.get("spec") or {}, old.get("spec") or {}
@@ -205,26 +192,27 @@ def validate_pod_update(errs: Errors, new: Obj, old: Obj, version: str) -> None:
     munged = _munge(errs, after, before)
     if not same(munged, before):
         why = f"pod updates may not change fields other than {_UPDATABLE}\n"
-        errs.append(forbidden_field("spec", why + difference("core.PodSpec", before, munged)))
+        errs.forbidden("spec", why + difference("core.PodSpec", before, munged))
 
 
 def validate_ephemeral_containers(new: Obj, old: Obj) -> list[FieldError]:
     """An update through the ``ephemeralcontainers`` subresource."""
-    errs: Errors = validate_object_meta_update(new, old)
+    errs = validate_object_meta_update(new, old)
     check_pod_body(errs, new)
     if MIRROR in ((old.get("metadata") or {}).get("annotations") or {}):
-        return [forbidden_field("", "static pods do not support ephemeral containers")]
+        errs.clear()
+        errs.forbidden("", "static pods do not support ephemeral containers")
+        return errs
     path = "spec.ephemeralContainers"
     after = {c.get("name"): c for c in (new.get("spec") or {}).get("ephemeralContainers") or ()}
     for container in (old.get("spec") or {}).get("ephemeralContainers") or ():
         name = container.get("name")
         if name not in after:
-            why = f'existing ephemeral containers "{name}" may not be removed\n'
-            errs.append(forbidden_field(path, why))
+            errs.forbidden(path, f'existing ephemeral containers "{name}" may not be removed\n')
         elif not same(after[name], container):
             why = f'existing ephemeral containers "{name}" may not be changed\n'
             shown = difference("core.EphemeralContainer", container, after[name])
-            errs.append(forbidden_field(path, why + shown))
+            errs.forbidden(path, why + shown)
     return errs
 
 
@@ -275,7 +263,7 @@ def _check_transitions(errs: Errors, new: Obj, old: Obj, spec: Obj) -> None:
             if kind and (free or _may_restart(spec, named, code)):
                 continue
             why = "may not be transitioned to non-terminated state"
-            errs.append(forbidden_field(f"status.{statuses}[{i}].state", why))
+            errs.forbidden(f"status.{statuses}[{i}].state", why)
 
 
 def _check_ips(errs: Errors, new: Obj, old: Obj, kind: str) -> None:
@@ -286,48 +274,45 @@ def _check_ips(errs: Errors, new: Obj, old: Obj, kind: str) -> None:
         if not entries:
             return
         if single != first:
-            errs.append(invalid_value(f"{path}[0].ip", first, "must be equal to `hostIP`"))
+            errs.invalid(f"{path}[0].ip", first, "must be equal to `hostIP`")
     known = {e.get("ip") or "" for e in old.get(name) or ()}
     ips = [e.get("ip") or "" for e in entries]
     for i, ip in enumerate(ips):
         check_ip(errs, ip, f"{path}[{i}]", known)
     if len(ips) > 1 and (not dual_stack(ips) or len(ips) > 2):
         shown = [{"IP": ip} for ip in ips]
-        why = "may specify no more than one IP for each IP family"
-        errs.append(invalid_value(path, shown, why))
+        errs.invalid(path, shown, "may specify no more than one IP for each IP family")
     if kind == "podIP":
         if bool(single) != bool(ips):
             why = "podIP and podIPs must either both be set or both be unset"
-            errs.append(invalid_value(path, [{"IP": ip} for ip in ips] or None, why))
+            errs.invalid(path, [{"IP": ip} for ip in ips] or None, why)
         elif ips and single != first:
-            errs.append(invalid_value(f"{path}[0].ip", first, "must be equal to `podIP`"))
+            errs.invalid(f"{path}[0].ip", first, "must be equal to `podIP`")
 
 
-def validate_pod_status(errs: Errors, new: Obj, old: Obj, version: str) -> None:
+def validate_pod_status(errs: Errors, new: Obj, old: Obj) -> None:
     _check_annotations(errs, new, old)
     after, before = new.get("status") or {}, old.get("status") or {}
     for i, condition in enumerate(after.get("conditions") or ()):
         generation, kind = condition.get("observedGeneration") or 0, condition.get("type") or ""
         if generation < 0:
             where = f"status.conditions[{i}].observedGeneration"
-            errs.append(invalid_value(where, generation, "must be a non-negative integer"))
+            errs.invalid(where, generation, "must be a non-negative integer")
         if kind not in ("PodScheduled", "Ready", "Initialized"):
-            invalid_with(errs, f"status.conditions[{i}].Type", kind, qualified_name(kind))
+            errs.format(f"status.conditions[{i}].Type", kind, qualified_name)
     bound = (old.get("spec") or {}).get("nodeName") or ""
     if ((new.get("spec") or {}).get("nodeName") or "") != bound:
-        errs.append(forbidden_field("status.nodeName", "may not be changed directly"))
+        errs.forbidden("status.nodeName", "may not be changed directly")
     nominated = after.get("nominatedNodeName") or ""
     if nominated and nominated != (before.get("nominatedNodeName") or ""):
         where = "status.nominatedNodeName"
-        invalid_with(errs, where, nominated, dns_subdomain(nominated))
+        errs.format(where, nominated, dns_subdomain)
         if bound:
-            why = "may not be set on pods that are already bound to a node"
-            errs.append(forbidden_field(where, why))
+            errs.forbidden(where, "may not be set on pods that are already bound to a node")
     generation = after.get("observedGeneration") or 0
     if generation < 0:
-        why = "must be a non-negative integer"
-        errs.append(invalid_value("status.observedGeneration", generation, why))
-    immutable(errs, "status.qosClass", after.get("qosClass") or "", before.get("qosClass") or "")
+        errs.invalid("status.observedGeneration", generation, "must be a non-negative integer")
+    errs.immutable("status.qosClass", after.get("qosClass") or "", before.get("qosClass") or "")
     _check_transitions(errs, after, before, old.get("spec") or {})
     _check_ips(errs, after, before, "podIP")
     _check_ips(errs, after, before, "hostIP")

@@ -13,17 +13,7 @@ from corral.cluster.apiserver.builtin.validation.containers import (
     check_init_containers,
 )
 from corral.cluster.apiserver.builtin.validation.environment import check_file_refs
-from corral.cluster.apiserver.builtin.validation.fields import (
-    Errors,
-    duplicate,
-    forbidden_field,
-    invalid_value,
-    invalid_with,
-    not_supported,
-    one_of,
-    required,
-    too_long,
-)
+from corral.cluster.apiserver.builtin.validation.fields import Errors
 from corral.cluster.apiserver.builtin.validation.meta import check_annotations, check_labels
 from corral.cluster.apiserver.builtin.validation.names import (
     dns_label,
@@ -70,10 +60,10 @@ def check_pod_annotations(
         return
     if MIRROR in annotations and not spec.get("nodeName"):
         why = "must set spec.nodeName if mirror pod annotation is set"
-        errs.append(invalid_value(f"{path}[{MIRROR}]", annotations[MIRROR], why))
+        errs.invalid(f"{path}[{MIRROR}]", annotations[MIRROR], why)
     cost = annotations.get(DELETION_COST)
     if cost is not None and not (_COST(cost) and -(2**31) <= int(cost) <= _MAX_INT32):
-        errs.append(invalid_value(f"{path}[{DELETION_COST}]", cost, "must be a 32bit integer"))
+        errs.invalid(f"{path}[{DELETION_COST}]", cost, "must be a 32bit integer")
     names: set[str | None] | None = None
     for key, value in annotations.items():
         if key == _SECCOMP_POD or key.startswith(_SECCOMP_CONTAINER):
@@ -89,16 +79,15 @@ def _check_seccomp(errs: Errors, value: str, path: str) -> None:
     if value not in ("runtime/default", "docker/default", "unconfined") and not value.startswith(
         "localhost/"
     ):
-        errs.append(invalid_value(path, value, "must be a valid seccomp profile"))
+        errs.invalid(path, value, "must be a valid seccomp profile")
 
 
 def _check_apparmor(errs: Errors, key: str, value: str, names: set[str | None], path: str) -> None:
     name = key[len(_APPARMOR) :]
     if name not in names:
-        errs.append(invalid_value(path, name, "container not found"))
+        errs.invalid(path, name, "container not found")
     if value not in ("", "runtime/default", "unconfined") and not value.startswith("localhost/"):
-        why = f'invalid AppArmor profile name: "{value}"'
-        errs.append(invalid_value(path, value, why))
+        errs.invalid(path, value, f'invalid AppArmor profile name: "{value}"')
 
 
 def _check_claims(errs: Errors, claims: list[Obj], path: str) -> ClaimNames:
@@ -106,26 +95,25 @@ def _check_claims(errs: Errors, claims: list[Obj], path: str) -> ClaimNames:
     for i, claim in enumerate(claims):
         where, name = f"{path}[{i}]", claim.get("name") or ""
         if not name:
-            errs.append(required(f"{where}.name"))
+            errs.required(f"{where}.name")
         elif name in names:
-            errs.append(duplicate(f"{where}.name", name))
+            errs.duplicate(f"{where}.name", name)
         else:
-            invalid_with(errs, f"{where}.name", name, dns_label(name))
+            errs.format(f"{where}.name", name, dns_label)
             names.add(name)
         direct, template = claim.get("resourceClaimName"), claim.get("resourceClaimTemplateName")
         if direct is not None and template is not None:
             why = (
                 "at most one of `resourceClaimName` or `resourceClaimTemplateName` may be specified"
             )
-            errs.append(invalid_value(where, _printed_claim(claim), why))
+            errs.invalid(where, _printed_claim(claim), why)
         if direct is None and template is None:
             why = "must specify one of: `resourceClaimName`, `resourceClaimTemplateName`"
-            errs.append(invalid_value(where, _printed_claim(claim), why))
+            errs.invalid(where, _printed_claim(claim), why)
         if direct is not None:
-            invalid_with(errs, f"{where}.resourceClaimName", direct, dns_subdomain(direct))
+            errs.format(f"{where}.resourceClaimName", direct, dns_subdomain)
         if template is not None:
-            where = f"{where}.resourceClaimTemplateName"
-            invalid_with(errs, where, template, dns_subdomain(template))
+            errs.format(f"{where}.resourceClaimTemplateName", template, dns_subdomain)
     return ClaimNames(names)
 
 
@@ -143,53 +131,49 @@ def _check_host_network(errs: Errors, spec: Obj, path: str, is_pod: bool) -> Non
             host = port.get("hostPort") or 0
             if (is_pod or host) and host != (port.get("containerPort") or 0):
                 why = "must match `containerPort` when `hostNetwork` is true"
-                where = f"{path}.containers[{i}].ports[{j}].hostPort"
-                errs.append(invalid_value(where, host, why))
+                errs.invalid(f"{path}.containers[{i}].ports[{j}].hostPort", host, why)
 
 
 def _check_dns_config(errs: Errors, config: Obj | None, policy: str, path: str) -> None:
     if policy == "None":
         if config is None:
-            errs.append(required(path, "must provide `dnsConfig` when `dnsPolicy` is None"))
+            errs.required(path, "must provide `dnsConfig` when `dnsPolicy` is None")
             return
         if not config.get("nameservers"):
             why = "must provide at least one DNS nameserver when `dnsPolicy` is None"
-            errs.append(required(f"{path}.nameservers", why))
+            errs.required(f"{path}.nameservers", why)
             return
     if config is None:
         return
     servers, searches = config.get("nameservers") or [], config.get("searches") or []
     if len(servers) > 3:
-        why = "must not have more than 3 nameservers"
-        errs.append(invalid_value(f"{path}.nameservers", servers, why))
+        errs.invalid(f"{path}.nameservers", servers, "must not have more than 3 nameservers")
     for i, server in enumerate(servers):
         check_ip(errs, server, f"{path}.nameservers[{i}]")
     if len(searches) > 32:
-        why = "must not have more than 32 search paths"
-        errs.append(invalid_value(f"{path}.searches", searches, why))
+        errs.invalid(f"{path}.searches", searches, "must not have more than 32 search paths")
     if len(" ".join(searches)) > 2048:
         why = "must not have more than 2048 characters (including spaces) in the search list"
-        errs.append(invalid_value(f"{path}.searches", searches, why))
+        errs.invalid(f"{path}.searches", searches, why)
     for i, search in enumerate(searches):
         if search != ".":
             name = search.removesuffix(".")
-            invalid_with(errs, f"{path}.searches[{i}]", name, dns_subdomain_underscore(name))
+            errs.format(f"{path}.searches[{i}]", name, dns_subdomain_underscore)
     for i, option in enumerate(config.get("options") or ()):
         if not option.get("name"):
-            errs.append(required(f"{path}.options[{i}]", "must not be empty"))
+            errs.required(f"{path}.options[{i}]", "must not be empty")
 
 
 def _check_gates(errs: Errors, spec: Obj, path: str) -> None:
     for i, gate in enumerate(spec.get("readinessGates") or ()):
         kind = gate.get("conditionType") or ""
-        where = f"{path}.readinessGates[{i}].conditionType"
-        invalid_with(errs, where, kind, qualified_name(kind))
+        errs.format(f"{path}.readinessGates[{i}].conditionType", kind, qualified_name)
     seen: set[str] = set()
     for i, gate in enumerate(spec.get("schedulingGates") or ()):
         name, where = gate.get("name") or "", f"{path}.schedulingGates[{i}]"
-        invalid_with(errs, where, name, qualified_name(name))
+        errs.format(where, name, qualified_name)
         if name in seen:
-            errs.append(duplicate(where, name))
+            errs.duplicate(where, name)
         seen.add(name)
 
 
@@ -201,47 +185,47 @@ def _check_host_users(errs: Errors, spec: Obj, path: str) -> None:
         ("hostIPC", "HostIPC"),
     ):
         if spec.get(name):
-            errs.append(forbidden_field(f"{path}.{shown}", why))
+            errs.forbidden(f"{path}.{shown}", why)
     for kind in ("initContainers", "containers", "ephemeralContainers"):
         for i, container in enumerate(spec.get(kind) or ()):
             if container.get("volumeDevices"):
-                errs.append(forbidden_field(f"{path}.{kind}[{i}].volumeDevices", why))
+                errs.forbidden(f"{path}.{kind}[{i}].volumeDevices", why)
 
 
 def _check_hostname_override(errs: Errors, spec: Obj, name: str, path: str) -> None:
     if spec.get("setHostnameAsFQDN"):
-        errs.append(forbidden_field(path, "may not be specified when setHostnameAsFQDN is true"))
+        errs.forbidden(path, "may not be specified when setHostnameAsFQDN is true")
     if spec.get("hostNetwork"):
-        errs.append(forbidden_field(path, "may not be specified when hostNetwork is true"))
+        errs.forbidden(path, "may not be specified when hostNetwork is true")
     if len(name) > 64:
-        errs.append(too_long(path, 64))
-    invalid_with(errs, path, name, dns_subdomain(name))
+        errs.too_long(path, 64)
+    errs.format(path, name, dns_subdomain)
 
 
 def _check_names(errs: Errors, spec: Obj, path: str) -> None:
     account = spec.get("serviceAccountName") or ""
     if account and (found := dns_subdomain(account)):
-        invalid_with(errs, f"{path}.serviceAccountName", account, found)
+        errs.invalid_each(f"{path}.serviceAccountName", account, found)
     old = spec.get("serviceAccount") or ""
     if old != account:
         why = f'must be the same as serviceAccountName: "{account}"'
-        errs.append(invalid_value(f"{path}.deprecatedServiceAccount", old, why))
+        errs.invalid(f"{path}.deprecatedServiceAccount", old, why)
     if (node := spec.get("nodeName")) and (found := dns_subdomain(node)):
-        invalid_with(errs, f"{path}.nodeName", node, found)
+        errs.invalid_each(f"{path}.nodeName", node, found)
     deadline = spec.get("activeDeadlineSeconds")
     if deadline is not None:
         found = in_range(deadline, 1, _MAX_INT32)
-        invalid_with(errs, f"{path}.activeDeadlineSeconds", deadline, found)
+        errs.invalid_each(f"{path}.activeDeadlineSeconds", deadline, found)
     for name in ("hostname", "subdomain"):
         if (value := spec.get(name)) and (found := dns_label(value)):
-            invalid_with(errs, f"{path}.{name}", value, found)
+            errs.invalid_each(f"{path}.{name}", value, found)
 
 
 def _check_aliases(errs: Errors, aliases: list[Obj], path: str) -> None:
     for i, alias in enumerate(aliases):
         check_ip(errs, alias.get("ip") or "", f"{path}[{i}].ip")
         for j, name in enumerate(alias.get("hostnames") or ()):
-            invalid_with(errs, f"{path}[{i}].hostnames[{j}]", name, dns_subdomain(name))
+            errs.format(f"{path}[{i}].hostnames[{j}]", name, dns_subdomain)
 
 
 def _check_tail(errs: Errors, spec: Obj, path: str) -> None:
@@ -250,14 +234,13 @@ def _check_tail(errs: Errors, spec: Obj, path: str) -> None:
     if aliases := spec.get("hostAliases"):
         _check_aliases(errs, aliases, f"{path}.hostAliases")
     if name := spec.get("priorityClassName"):
-        invalid_with(errs, f"{path}.priorityClassName", name, dns_subdomain(name))
+        errs.format(f"{path}.priorityClassName", name, dns_subdomain)
     name = spec.get("runtimeClassName")
     if name is not None:
-        invalid_with(errs, f"{path}.runtimeClassName", name, dns_subdomain(name))
+        errs.format(f"{path}.runtimeClassName", name, dns_subdomain)
     policy = spec.get("preemptionPolicy")
     if policy is not None:
-        allowed = ("PreemptLowerPriority", "Never")
-        one_of(errs, f"{path}.preemptionPolicy", policy, allowed)
+        errs.one_of(f"{path}.preemptionPolicy", policy, ("PreemptLowerPriority", "Never"))
     if overhead := spec.get("overhead"):
         check_requirements(errs, {"limits": overhead}, NO_CLAIMS, f"{path}.overhead")
     if spec.get("os") is not None:
@@ -272,21 +255,21 @@ def _check_middle(errs: Errors, spec: Obj, path: str, is_pod: bool) -> None:
         _check_host_network(errs, spec, path, is_pod)
     policy = spec.get("restartPolicy") or ""
     if policy not in _RESTART_POLICIES:
-        one_of(errs, f"{path}.restartPolicy", policy, _RESTART_POLICIES)
+        errs.one_of(f"{path}.restartPolicy", policy, _RESTART_POLICIES)
     dns = spec.get("dnsPolicy") or ""
     if dns not in _DNS_POLICIES:
-        one_of(errs, f"{path}.dnsPolicy", dns, _DNS_POLICIES)
+        errs.one_of(f"{path}.dnsPolicy", dns, _DNS_POLICIES)
     if selector := spec.get("nodeSelector"):
         check_labels(errs, selector, f"{path}.nodeSelector")
     if context := spec.get("securityContext"):
         check_pod_security(errs, context, spec, f"{path}.securityContext")
     if spec.get("shareProcessNamespace") and spec.get("hostPID"):
         why = "ShareProcessNamespace and HostPID cannot both be enabled"
-        errs.append(invalid_value(f"{path}.shareProcessNamespace", True, why))
+        errs.invalid(f"{path}.shareProcessNamespace", True, why)
     for i, secret in enumerate(spec.get("imagePullSecrets") or ()):
         if set(secret) - {"name"}:
             where = f"{path}.imagePullSecrets[{i}]"
-            errs.append(invalid_value(where, capitalised(secret), "only name may be set"))
+            errs.invalid(where, capitalised(secret), "only name may be set")
     if affinity := spec.get("affinity"):
         check_affinity(errs, affinity, f"{path}.affinity")
     config = spec.get("dnsConfig")
@@ -309,7 +292,7 @@ def check_pod_spec(
     """The spec of a pod, or of a template when ``is_pod`` is false."""
     grace = spec.get("terminationGracePeriodSeconds")
     if grace is None:
-        errs.append(required(f"{path}.terminationGracePeriodSeconds"))
+        errs.required(f"{path}.terminationGracePeriodSeconds")
     volumes = spec.get("volumes")
     sound = check_volumes(errs, volumes, pod_name, f"{path}.volumes") if volumes else {}
     claims = spec.get("resourceClaims")
@@ -343,7 +326,7 @@ def check_pod_body(errs: Errors, pod: Obj) -> None:
     grace = spec.get("terminationGracePeriodSeconds")
     if grace is not None and grace < 0:
         where = "spec.terminationGracePeriodSeconds"
-        errs.append(invalid_value(where, grace, "must be greater than or equal to 0"))
+        errs.invalid(where, grace, "must be greater than or equal to 0")
     for kind in ("containers", "initContainers"):
         for i, container in enumerate(spec.get(kind) or ()):
             check_image_spaces(errs, container, f"spec.{kind}[{i}]")
@@ -354,19 +337,17 @@ def _forbid_tokens(errs: Errors, spec: Obj) -> None:
     for i, volume in enumerate(spec.get("volumes") or ()):
         for j, source in enumerate((volume.get("projected") or {}).get("sources") or ()):
             if source.get("serviceAccountToken") is not None:
-                where = f"spec.volumes[{i}].projected.sources[{j}].serviceAccountToken"
-                errs.append(forbidden_field(where, why))
+                errs.forbidden(f"spec.volumes[{i}].projected.sources[{j}].serviceAccountToken", why)
 
 
-def validate_pod(errs: Errors, pod: Obj, version: str) -> None:
+def validate_pod(errs: Errors, pod: Obj) -> None:
     """A pod that is to be created."""
     check_pod_body(errs, pod)
     spec = pod.get("spec") or {}
     if spec.get("ephemeralContainers"):
-        errs.append(forbidden_field("spec.ephemeralContainers", "cannot be set on create"))
+        errs.forbidden("spec.ephemeralContainers", "cannot be set on create")
     if spec.get("nodeName") and spec.get("schedulingGates"):
-        why = "cannot be set until all schedulingGates have been cleared"
-        errs.append(forbidden_field("spec.nodeName", why))
+        errs.forbidden("spec.nodeName", "cannot be set until all schedulingGates have been cleared")
 
 
 def check_pod_template(errs: Errors, template: Obj, path: str) -> None:
@@ -380,10 +361,10 @@ def check_pod_template(errs: Errors, template: Obj, path: str) -> None:
     check_pod_spec(errs, spec, f"{path}.spec")
     if spec.get("ephemeralContainers"):
         why = "ephemeral containers not allowed in pod template"
-        errs.append(forbidden_field(f"{path}.spec.ephemeralContainers", why))
+        errs.forbidden(f"{path}.spec.ephemeralContainers", why)
 
 
-def validate_pod_template_object(errs: Errors, obj: Obj, version: str) -> None:
+def validate_pod_template_object(errs: Errors, obj: Obj) -> None:
     check_pod_template(errs, obj.get("template") or {}, "template")
 
 
@@ -391,7 +372,7 @@ def reject_unless_always(errs: Errors, spec: Obj, path: str, kind: str) -> None:
     """Long-running workloads restart their pods for ever."""
     policy = spec.get("restartPolicy") or ""
     if policy != "Always":
-        errs.append(not_supported(f"{path}.restartPolicy", policy, ("Always",)))
+        errs.not_supported(f"{path}.restartPolicy", policy, ("Always",))
     if spec.get("activeDeadlineSeconds") is not None:
         why = f"activeDeadlineSeconds in {kind} is not Supported"
-        errs.append(forbidden_field(f"{path}.activeDeadlineSeconds", why))
+        errs.forbidden(f"{path}.activeDeadlineSeconds", why)

@@ -7,15 +7,7 @@ from __future__ import annotations
 
 import re
 
-from corral.cluster.apiserver.builtin.validation.fields import (
-    Errors,
-    duplicate,
-    forbidden_field,
-    invalid_value,
-    invalid_with,
-    not_supported,
-    required,
-)
+from corral.cluster.apiserver.builtin.validation.fields import Errors
 from corral.cluster.apiserver.builtin.validation.names import (
     dns1035_label,
     dns_subdomain,
@@ -52,20 +44,20 @@ _MAX_VALUE_EXPRESSION = 5 * 1024
 
 def _check_match(errs: Errors, match: Obj, path: str) -> None:
     if match.get("matchPolicy") is None:
-        errs.append(required(f"{path}.matchPolicy"))
+        errs.required(f"{path}.matchPolicy")
     check_choice(errs, match, "matchPolicy", ("Equivalent", "Exact"), path)
     for name in ("namespaceSelector", "objectSelector"):
         if match.get(name) is None:
-            errs.append(required(f"{path}.{name}"))
+            errs.required(f"{path}.{name}")
         check_selector(errs, match.get(name), f"{path}.{name}")
     for kind in ("resourceRules", "excludeResourceRules"):
         for i, rule in enumerate(match.get(kind) or ()):
             where = f"{path}.{kind}[{i}]"
             seen: set[str] = set()
             for j, name in enumerate(rule.get("resourceNames") or ()):
-                invalid_with(errs, f"{where}.resourceNames[{j}]", name, path_segment(name))
+                errs.format(f"{where}.resourceNames[{j}]", name, path_segment)
                 if name in seen:
-                    errs.append(duplicate(f"{where}.resourceNames[{j}]", name))
+                    errs.duplicate(f"{where}.resourceNames[{j}]", name)
                 seen.add(name)
             check_rule(errs, rule, where)
 
@@ -73,33 +65,33 @@ def _check_match(errs: Errors, match: Obj, path: str) -> None:
 def _check_param_kind(errs: Errors, kind: Obj, path: str) -> None:
     version, name = kind.get("apiVersion") or "", kind.get("kind") or ""
     if not version:
-        errs.append(required(f"{path}.apiVersion"))
+        errs.required(f"{path}.apiVersion")
     else:
         group, _, short = version.rpartition("/")
         for value, rule in ((group, dns_subdomain), (short, dns1035_label)):
             if value and (found := rule(value)):
-                errs.append(invalid_value(f"{path}.apiVersion", value, ",".join(found)))
+                errs.invalid(f"{path}.apiVersion", value, ",".join(found))
     if not name:
-        errs.append(required(f"{path}.kind"))
+        errs.required(f"{path}.kind")
     elif found := dns1035_label(name.lower()):
         why = f"may have mixed case, but should otherwise match: {','.join(found)}"
-        errs.append(invalid_value(f"{path}.kind", name, why))
+        errs.invalid(f"{path}.kind", name, why)
 
 
 def _check_policy(errs: Errors, spec: Obj, *, mutable: bool) -> None:
     """What both kinds of policies have, up to their match conditions."""
     if spec.get("failurePolicy") is None:
-        errs.append(required("spec.failurePolicy"))
+        errs.required("spec.failurePolicy")
     check_choice(errs, spec, "failurePolicy", ("Fail", "Ignore"), "spec")
     if spec.get("paramKind") is not None:
         _check_param_kind(errs, spec["paramKind"], "spec.paramKind")
     match = spec.get("matchConstraints")
     if match is None:
-        errs.append(required("spec.matchConstraints"))
+        errs.required("spec.matchConstraints")
     else:
         _check_match(errs, match, "spec.matchConstraints")
         if not match.get("resourceRules"):
-            errs.append(required("spec.matchConstraints.resourceRules"))
+            errs.required("spec.matchConstraints.resourceRules")
         if mutable:
             _check_mutable(errs, match, "spec.matchConstraints")
     conditions = spec.get("matchConditions") or []
@@ -112,7 +104,7 @@ def _check_mutable(errs: Errors, match: Obj, path: str) -> None:
         for operation in rule.get("operations") or ():
             if operation not in _MUTABLE_OPERATIONS:
                 where = f"{path}.resourceRules.operations"
-                errs.append(not_supported(where, operation, _MUTABLE_OPERATIONS))
+                errs.not_supported(where, operation, _MUTABLE_OPERATIONS)
 
 
 def _check_variables(errs: Errors, variables: list[Obj], checker: Checker) -> None:
@@ -120,19 +112,19 @@ def _check_variables(errs: Errors, variables: list[Obj], checker: Checker) -> No
         path, name = f"spec.variables[{i}]", variable.get("name") or ""
         expression = variable.get("expression") or ""
         if not name.strip():
-            errs.append(required(f"{path}.name", "name is not specified"))
+            errs.required(f"{path}.name", "name is not specified")
         elif not _IDENTIFIER.match(name) or name in _RESERVED:
-            errs.append(invalid_value(f"{path}.name", name, "must be a valid CEL identifier"))
+            errs.invalid(f"{path}.name", name, "must be a valid CEL identifier")
         if not expression.strip():
-            errs.append(required(f"{path}.expression", "expression is not specified"))
+            errs.required(f"{path}.expression", "expression is not specified")
         elif problem := checker.add_variable(name, expression):
-            errs.append(invalid_value(f"{path}.expression", expression, problem))
+            errs.invalid(f"{path}.expression", expression, problem)
 
 
 # -- validating ----------------------------------------------------------------------------
 
 
-def validate_policy(errs: Errors, obj: Obj, version: str) -> None:
+def validate_policy(errs: Errors, obj: Obj) -> None:
     """A ValidatingAdmissionPolicy."""
     spec = obj.get("spec") or {}
     _check_policy(errs, spec, mutable=False)
@@ -142,8 +134,8 @@ def validate_policy(errs: Errors, obj: Obj, version: str) -> None:
     checks, notes = spec.get("validations") or (), spec.get("auditAnnotations") or ()
     if not checks and not notes:
         why = "validations or auditAnnotations must contain at least one item"
-        errs.append(required("spec.validations", why))
-        errs.append(required("spec.auditAnnotations", why))
+        errs.required("spec.validations", why)
+        errs.required("spec.auditAnnotations", why)
     for i, item in enumerate(checks):
         _check_validation(errs, item, f"spec.validations[{i}]", checker)
     _check_annotations(errs, list(notes), (obj.get("metadata") or {}).get("name") or "", checker)
@@ -152,57 +144,54 @@ def validate_policy(errs: Errors, obj: Obj, version: str) -> None:
 def _check_validation(errs: Errors, item: Obj, path: str, checker: Checker) -> None:
     expression = item.get("expression") or ""
     if not expression.strip():
-        errs.append(required(f"{path}.expression", "expression is not specified"))
+        errs.required(f"{path}.expression", "expression is not specified")
     elif problem := checker.problem(expression, "bool"):
-        errs.append(invalid_value(f"{path}.expression", expression, problem))
+        errs.invalid(f"{path}.expression", expression, problem)
     said, where = item.get("messageExpression") or "", f"{path}.messageExpression"
     if said and not said.strip():
-        errs.append(invalid_value(where, said, "must be non-empty if specified"))
+        errs.invalid(where, said, "must be non-empty if specified")
     elif said and (problem := checker.problem(said, "string", authorizer=False)):
-        errs.append(invalid_value(where, said, problem))
+        errs.invalid(where, said, problem)
     text = item.get("message") or ""
     if text and not text.strip():
-        errs.append(invalid_value(f"{path}.message", text, "must be non-empty if specified"))
+        errs.invalid(f"{path}.message", text, "must be non-empty if specified")
     elif "\n" in text.strip() or "\r" in text.strip():
-        errs.append(invalid_value(f"{path}.message", text, "must not contain line breaks"))
-    allowed = ("Forbidden", "Invalid", "RequestEntityTooLarge")
-    check_choice(errs, item, "reason", allowed, path)
+        errs.invalid(f"{path}.message", text, "must not contain line breaks")
+    check_choice(errs, item, "reason", ("Forbidden", "Invalid", "RequestEntityTooLarge"), path)
 
 
 def _check_annotations(errs: Errors, notes: list[Obj], name: str, checker: Checker) -> None:
     root = "spec.auditAnnotations"
     if len(notes) > _MAX_ANNOTATIONS:
-        why = f"must not have more than {_MAX_ANNOTATIONS} auditAnnotations"
-        errs.append(invalid_value(root, notes, why))
+        errs.invalid(root, notes, f"must not have more than {_MAX_ANNOTATIONS} auditAnnotations")
     seen: set[str] = set()
     for i, note in enumerate(notes):
         path, key = f"{root}[{i}]", note.get("key") or ""
         if name:
             full = f"{name}/{key}"
-            invalid_with(errs, f"{path}.key", full, qualified_name(full))
+            errs.format(f"{path}.key", full, qualified_name)
         else:
-            why = "requires metadata.name be non-empty"
-            errs.append(invalid_value(f"{path}.key", key, why))
+            errs.invalid(f"{path}.key", key, "requires metadata.name be non-empty")
         _check_annotation_value(errs, note.get("valueExpression") or "", path, checker)
         if key in seen:
-            errs.append(duplicate(f"{path}.key", key))
+            errs.duplicate(f"{path}.key", key)
         seen.add(key)
 
 
 def _check_annotation_value(errs: Errors, value: str, path: str, checker: Checker) -> None:
     where, bare = f"{path}.valueExpression", value.strip()
     if not bare:
-        errs.append(required(where, "valueExpression is not specified"))
+        errs.required(where, "valueExpression is not specified")
     elif len(bare.encode()) > _MAX_VALUE_EXPRESSION:
-        errs.append(required(where, f"must not exceed {_MAX_VALUE_EXPRESSION} bytes in length"))
+        errs.required(where, f"must not exceed {_MAX_VALUE_EXPRESSION} bytes in length")
     elif problem := checker.problem(bare, "string", "null_type"):
-        errs.append(invalid_value(where, value, problem))
+        errs.invalid(where, value, problem)
 
 
 # -- mutating ------------------------------------------------------------------------------
 
 
-def validate_mutating_policy(errs: Errors, obj: Obj, version: str) -> None:
+def validate_mutating_policy(errs: Errors, obj: Obj) -> None:
     """A MutatingAdmissionPolicy."""
     spec = obj.get("spec") or {}
     _check_policy(errs, spec, mutable=True)
@@ -210,11 +199,11 @@ def validate_mutating_policy(errs: Errors, obj: Obj, version: str) -> None:
     _check_variables(errs, spec.get("variables") or [], checker)
     mutations = spec.get("mutations") or ()
     if not mutations:
-        errs.append(required("spec.mutations", "mutations must contain at least one item"))
+        errs.required("spec.mutations", "mutations must contain at least one item")
     for i, mutation in enumerate(mutations):
         _check_mutation(errs, mutation, f"spec.mutations[{i}]", checker)
     if not spec.get("reinvocationPolicy"):
-        errs.append(required("spec.reinvocationPolicy"))
+        errs.required("spec.reinvocationPolicy")
     else:
         check_choice(errs, spec, "reinvocationPolicy", ("IfNeeded", "Never"), "spec")
 
@@ -222,29 +211,28 @@ def validate_mutating_policy(errs: Errors, obj: Obj, version: str) -> None:
 def _check_mutation(errs: Errors, mutation: Obj, path: str, checker: Checker) -> None:
     kind = mutation.get("patchType") or ""
     if not kind:
-        errs.append(required(f"{path}.patchType"))
+        errs.required(f"{path}.patchType")
         return
     if kind not in _PATCH_FIELDS:
-        errs.append(not_supported(f"{path}.patchType", kind, sorted(_PATCH_FIELDS)))
+        errs.not_supported(f"{path}.patchType", kind, sorted(_PATCH_FIELDS))
         return
     for other, field in _PATCH_FIELDS.items():
         if other == kind and mutation.get(field) is None:
-            why = f"must be specified when patchType is {kind}"
-            errs.append(required(f"{path}.{field}", why))
+            errs.required(f"{path}.{field}", f"must be specified when patchType is {kind}")
         elif other == kind:
             _check_patch(errs, mutation[field], f"{path}.{field}.expression", checker, kind)
     for other, field in _PATCH_FIELDS.items():
         if other != kind and mutation.get(field) is not None:
             why = f"must not be specified when patchType is {kind}"
-            errs.append(invalid_value(f"{path}.{field}", f"{{{field}}}", why))
+            errs.invalid(f"{path}.{field}", f"{{{field}}}", why)
 
 
 def _check_patch(errs: Errors, patch: Obj, path: str, checker: Checker, kind: str) -> None:
     expression = (patch.get("expression") or "").strip()
     if not expression:
-        errs.append(required(path))
+        errs.required(path)
     elif problem := checker.problem(expression, _PATCH_RESULTS[kind], patches=True):
-        errs.append(invalid_value(path, expression, problem))
+        errs.invalid(path, expression, problem)
 
 
 # -- bindings ------------------------------------------------------------------------------
@@ -254,19 +242,19 @@ def _check_param_ref(errs: Errors, ref: Obj, path: str) -> None:
     name, selector = ref.get("name") or "", ref.get("selector")
     exclusive = "name and selector are mutually exclusive"
     if name:
-        invalid_with(errs, f"{path}.name", name, path_segment(name))
+        errs.format(f"{path}.name", name, path_segment)
         if selector is not None:
-            errs.append(forbidden_field(f"{path}.name", exclusive))
+            errs.forbidden(f"{path}.name", exclusive)
     check_selector(errs, selector, f"{path}.selector")
     if name and selector is not None:
-        errs.append(forbidden_field(f"{path}.selector", exclusive))
+        errs.forbidden(f"{path}.selector", exclusive)
     if not name and selector is None:
-        errs.append(required(path, "one of name or selector must be specified"))
+        errs.required(path, "one of name or selector must be specified")
     action = ref.get("parameterNotFoundAction")
     if not action:
-        errs.append(required(f"{path}.parameterNotFoundAction"))
+        errs.required(f"{path}.parameterNotFoundAction")
     elif action not in ("Deny", "Allow"):
-        errs.append(not_supported(f"{path}.parameterNotFoundAction", action, ("Deny", "Allow")))
+        errs.not_supported(f"{path}.parameterNotFoundAction", action, ("Deny", "Allow"))
 
 
 def _check_bound(errs: Errors, spec: Obj) -> None:
@@ -276,40 +264,40 @@ def _check_bound(errs: Errors, spec: Obj) -> None:
         _check_match(errs, spec["matchResources"], "spec.matchResources")
 
 
-def validate_policy_binding(errs: Errors, obj: Obj, version: str) -> None:
+def validate_policy_binding(errs: Errors, obj: Obj) -> None:
     """A ValidatingAdmissionPolicyBinding."""
     spec = obj.get("spec") or {}
     name = spec.get("policyName") or ""
     if name:
-        invalid_with(errs, "spec.policyName", name, dns_subdomain(name))
+        errs.format("spec.policyName", name, dns_subdomain)
     _check_bound(errs, spec)
     actions, path = spec.get("validationActions") or [], "spec.validationActions"
     seen: set[str] = set()
     for i, action in enumerate(actions):
         if action not in ("Audit", "Deny", "Warn"):
-            errs.append(not_supported(f"{path}[{i}]", action, ("Audit", "Deny", "Warn")))
+            errs.not_supported(f"{path}[{i}]", action, ("Audit", "Deny", "Warn"))
         if action in seen:
-            errs.append(duplicate(f"{path}[{i}]", action))
+            errs.duplicate(f"{path}[{i}]", action)
         seen.add(action)
     if "Deny" in actions and "Warn" in actions:
         why = (
             "must not contain both Deny and Warn (repeating the same validation failure "
             "information in the API response and headers serves no purpose)"
         )
-        errs.append(invalid_value(path, actions, why))
+        errs.invalid(path, actions, why)
     if not name:
-        errs.append(required("spec.policyName"))
+        errs.required("spec.policyName")
     if not actions:
-        errs.append(required(path))
+        errs.required(path)
 
 
-def validate_mutating_policy_binding(errs: Errors, obj: Obj, version: str) -> None:
+def validate_mutating_policy_binding(errs: Errors, obj: Obj) -> None:
     """A MutatingAdmissionPolicyBinding."""
     spec = obj.get("spec") or {}
     name = spec.get("policyName") or ""
     if not name:
-        errs.append(required("spec.policyName"))
+        errs.required("spec.policyName")
     else:
-        invalid_with(errs, "spec.policyName", name, dns_subdomain(name))
+        errs.format("spec.policyName", name, dns_subdomain)
     _check_bound(errs, spec)
     _check_mutable(errs, spec.get("matchResources") or {}, "spec.matchResources")

@@ -4,17 +4,8 @@ from __future__ import annotations
 
 import re
 
-from corral.cluster.apiserver.builtin.validation.fields import (
-    Errors,
-    invalid_value,
-    invalid_with,
-    required,
-)
-from corral.cluster.apiserver.builtin.validation.names import (
-    dns_label,
-    dns_subdomain,
-    regex_error,
-)
+from corral.cluster.apiserver.builtin.validation.fields import Errors
+from corral.cluster.apiserver.builtin.validation.names import dns_label, dns_subdomain, regex_error
 
 __all__ = ["check_domain_prefixed_path", "check_fqdn", "check_fully_qualified"]
 
@@ -25,42 +16,40 @@ _path = re.compile(_PATH).fullmatch
 def check_domain_prefixed_path(errs: Errors, value: str, path: str) -> None:
     """``domain/path``."""
     if not value:
-        errs.append(required(path))
+        errs.required(path)
         return
     host, _, rest = value.partition("/")
     if not host or not rest:
-        why = 'must be a domain-prefixed path (such as "acme.io/foo")'
-        errs.append(invalid_value(path, value, why))
+        errs.invalid(path, value, 'must be a domain-prefixed path (such as "acme.io/foo")')
         return
-    invalid_with(errs, path, host, dns_subdomain(host))
+    errs.format(path, host, dns_subdomain)
     if not _path(rest):
-        errs.append(invalid_value(path, rest, regex_error("Invalid path", _PATH)))
+        errs.invalid(path, rest, regex_error("Invalid path", _PATH))
 
 
 def check_fully_qualified(errs: Errors, value: str, path: str) -> None:
     """A name of at least three domain segments."""
     if not value:
-        errs.append(required(path))
+        errs.required(path)
     elif found := dns_subdomain(value):
-        errs.append(invalid_value(path, value, ",".join(found)))
+        errs.invalid(path, value, ",".join(found))
     elif value.count(".") < 2:
         why = "should be a domain with at least three segments separated by dots"
-        errs.append(invalid_value(path, value, why))
+        errs.invalid(path, value, why)
 
 
 def check_fqdn(errs: Errors, value: str, path: str) -> None:
     """A host name of at least two segments; one dot may end it."""
     if not value:
-        errs.append(required(path))
+        errs.required(path)
         return
     value = value.removesuffix(".")
     if found := dns_subdomain(value):
-        errs.append(invalid_value(path, value, ",".join(found)))
+        errs.invalid(path, value, ",".join(found))
     elif "." not in value:
-        why = "should be a domain with at least two segments separated by dots"
-        errs.append(invalid_value(path, value, why))
+        errs.invalid(path, value, "should be a domain with at least two segments separated by dots")
     else:
         for label in value.split("."):
             if found := dns_label(label):
-                errs.append(invalid_value(path, label, ",".join(found)))
+                errs.invalid(path, label, ",".join(found))
                 return

@@ -4,15 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from corral.cluster.apiserver.builtin.validation.fields import (
-    Errors,
-    forbidden_field,
-    invalid_value,
-    invalid_with,
-    non_negative,
-    not_supported,
-    required,
-)
+from corral.cluster.apiserver.builtin.validation.fields import Errors, non_negative
 from corral.cluster.apiserver.builtin.validation.names import (
     http_header_name,
     port_name,
@@ -36,27 +28,27 @@ _COUNTS = (
 def check_port(errs: Errors, port: Any, path: str) -> None:
     """A port by number or by name."""
     if isinstance(port, str):
-        invalid_with(errs, path, port, port_name(port))
+        errs.format(path, port, port_name)
     elif found := port_number(port or 0):
-        invalid_with(errs, path, port or 0, found)
+        errs.invalid_each(path, port or 0, found)
 
 
 def _check_http(errs: Errors, action: Obj, path: str) -> None:
     if not action.get("path"):
-        errs.append(required(f"{path}.path"))
+        errs.required(f"{path}.path")
     check_port(errs, action.get("port", ""), f"{path}.port")
     scheme = action.get("scheme") or ""
     if scheme not in ("HTTP", "HTTPS"):
-        errs.append(not_supported(f"{path}.scheme", scheme, ("HTTP", "HTTPS")))
+        errs.not_supported(f"{path}.scheme", scheme, ("HTTP", "HTTPS"))
     for header in action.get("httpHeaders") or ():
         name = header.get("name") or ""
-        invalid_with(errs, f"{path}.httpHeaders", name, http_header_name(name))
+        errs.format(f"{path}.httpHeaders", name, http_header_name)
 
 
 def _check_action(errs: Errors, kind: str, action: Obj, grace: int | None, path: str) -> None:
     if kind == "exec":
         if not action.get("command"):
-            errs.append(required(f"{path}.command"))
+            errs.required(f"{path}.command")
     elif kind == "httpGet":
         _check_http(errs, action, path)
     elif kind == "tcpSocket":
@@ -67,7 +59,7 @@ def _check_action(errs: Errors, kind: str, action: Obj, grace: int | None, path:
         seconds = action.get("seconds") or 0
         if grace is not None and not 0 <= seconds <= grace:
             why = f"must be non-negative and less than terminationGracePeriodSeconds ({grace})"
-            errs.append(invalid_value(path, seconds, why))
+            errs.invalid(path, seconds, why)
 
 
 def _check_handler(
@@ -79,13 +71,12 @@ def _check_handler(
         if action is None:
             continue
         if found:
-            why = "may not specify more than 1 handler type"
-            errs.append(forbidden_field(f"{path}.{kind}", why))
+            errs.forbidden(f"{path}.{kind}", "may not specify more than 1 handler type")
             continue
         found = True
         _check_action(errs, kind, action, grace, f"{path}.{kind}")
     if not found:
-        errs.append(required(path, "must specify a handler type"))
+        errs.required(path, "must specify a handler type")
 
 
 def _check_probe(errs: Errors, probe: Obj, kind: str, grace: int | None, path: str) -> None:
@@ -94,12 +85,12 @@ def _check_probe(errs: Errors, probe: Obj, kind: str, grace: int | None, path: s
     own_grace = probe.get("terminationGracePeriodSeconds")
     where = f"{path}.terminationGracePeriodSeconds"
     if own_grace is not None and own_grace <= 0:
-        errs.append(invalid_value(where, own_grace, "must be greater than 0"))
+        errs.invalid(where, own_grace, "must be greater than 0")
     if kind == "readinessProbe":
         if own_grace is not None:
-            errs.append(invalid_value(where, own_grace, "must not be set for readinessProbes"))
+            errs.invalid(where, own_grace, "must not be set for readinessProbes")
     elif (successes := probe.get("successThreshold") or 0) != 1:
-        errs.append(invalid_value(f"{path}.successThreshold", successes, "must be 1"))
+        errs.invalid(f"{path}.successThreshold", successes, "must be 1")
 
 
 def check_probes(errs: Errors, container: Obj, grace: int | None, path: str) -> None:

@@ -4,13 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from corral.cluster.apiserver.builtin.validation.fields import (
-    Errors,
-    forbidden_field,
-    invalid_value,
-    not_supported,
-    required,
-)
+from corral.cluster.apiserver.builtin.validation.fields import Errors
 from corral.cluster.apiserver.builtin.validation.names import dns_subdomain
 from corral.cluster.apiserver.builtin.validation.paths import check_unreserved_path
 from corral.cluster.apiserver.builtin.validation.selectors import check_selector
@@ -30,62 +24,60 @@ _CLASH = "conflicting duplicate paths"
 def check_token_expiration(errs: Errors, seconds: int, path: str) -> None:
     """A token lives at least ten minutes and at most 2^32 seconds."""
     if seconds < 600:
-        why = "may not specify a duration less than 10 minutes"
-        errs.append(invalid_value(path, seconds, why))
+        errs.invalid(path, seconds, "may not specify a duration less than 10 minutes")
     if seconds > 1 << 32:
-        why = "may not specify a duration larger than 2^32 seconds"
-        errs.append(invalid_value(path, seconds, why))
+        errs.invalid(path, seconds, "may not specify a duration larger than 2^32 seconds")
 
 
 def _claim(errs: Errors, taken: set[str], target: str, path: str, shown: str) -> None:
     if not target:
         return
     if target in taken:
-        errs.append(invalid_value(path, shown, _CLASH))
+        errs.invalid(path, shown, _CLASH)
     taken.add(target)
 
 
 def _token(errs: Errors, source: Obj, path: str, outer: str) -> None:
     seconds = source.get("expirationSeconds")
     if seconds is None:
-        errs.append(required(f"{path}.expirationSeconds"))
+        errs.required(f"{path}.expirationSeconds")
     else:
         check_token_expiration(errs, seconds, f"{path}.expirationSeconds")
     target = source.get("path") or ""
     if not target:
-        errs.append(required(f"{outer}.path"))
+        errs.required(f"{outer}.path")
     else:
         check_unreserved_path(errs, target, f"{outer}.path")
 
 
 def _bundle_name(errs: Errors, name: str, path: str) -> None:
     if not name:
-        errs.append(required(path, "must be a valid object name"))
+        errs.required(path, "must be a valid object name")
     base = name.rpartition(":")[2]
     for message in dns_subdomain(base):
-        errs.append(invalid_value(path, name, f"not a valid clustertrustbundlename: {message}"))
+        errs.invalid(path, name, f"not a valid clustertrustbundlename: {message}")
 
 
 def _trust_bundle(errs: Errors, source: Obj, path: str) -> None:
     name, signer = source.get("name"), source.get("signerName")
     selector = source.get("labelSelector")
     if name is not None and signer is not None:
-        errs.append(invalid_value(path, source, "only one of name and signerName may be used"))
+        errs.invalid(path, source, "only one of name and signerName may be used")
     elif name is not None:
         _bundle_name(errs, name, f"{path}.name")
         if selector is not None:
             why = "labelSelector must be unset if name is specified"
-            errs.append(invalid_value(f"{path}.labelSelector", selector, why))
+            errs.invalid(f"{path}.labelSelector", selector, why)
     elif signer is not None:
         if not signer:
-            errs.append(required(f"{path}.signerName", "must be a valid signer name"))
+            errs.required(f"{path}.signerName", "must be a valid signer name")
         check_signer_name(errs, signer, f"{path}.signerName")
         check_selector(errs, selector, f"{path}.labelSelector")
     else:
-        errs.append(required(path, "either name or signerName must be specified"))
+        errs.required(path, "either name or signerName must be specified")
     target = source.get("path") or ""
     if not target:
-        errs.append(required(f"{path}.path"))
+        errs.required(f"{path}.path")
     check_unreserved_path(errs, target, f"{path}.path")
 
 
@@ -97,15 +89,15 @@ def _pod_certificate(errs: Errors, source: Obj, path: str, outer: str, taken: se
     check_signer_name(errs, source.get("signerName") or "", f"{path}.signerName")
     key_type = source.get("keyType") or ""
     if key_type not in _KEY_TYPES:
-        errs.append(not_supported(f"{path}.keyType", key_type, _KEY_TYPES))
+        errs.not_supported(f"{path}.keyType", key_type, _KEY_TYPES)
     seconds = source.get("maxExpirationSeconds")
     if seconds is not None and seconds < 3600:
         why = "if provided, maxExpirationSeconds must be >= 3600"
-        errs.append(invalid_value(f"{path}.maxExpirationSeconds", seconds, why))
+        errs.invalid(f"{path}.maxExpirationSeconds", seconds, why)
     longest = _LONGEST_OWN if _is_own_signer(source.get("signerName") or "") else _LONGEST
     if seconds is not None and seconds > longest:
         why = f"if provided, maxExpirationSeconds must be <= {longest}"
-        errs.append(invalid_value(f"{path}.maxExpirationSeconds", seconds, why))
+        errs.invalid(f"{path}.maxExpirationSeconds", seconds, why)
     found = False
     for name in ("credentialBundlePath", "keyPath", "certificateChainPath"):
         if target := source.get(name):
@@ -114,7 +106,7 @@ def _pod_certificate(errs: Errors, source: Obj, path: str, outer: str, taken: se
             _claim(errs, taken, target, outer, target)
     if not found:
         why = "specify at least one of credentialBundlePath, keyPath, and certificateChainPath"
-        errs.append(required(path, why))
+        errs.required(path, why)
 
 
 def _check_source(
@@ -132,7 +124,7 @@ def _check_source(
             continue
         name = keyed.get("name") or ""
         if not name:
-            errs.append(required(f"{path}.{kind}.name"))
+            errs.required(f"{path}.{kind}.name")
         for j, item in enumerate(keyed.get("items") or ()):
             key_check(errs, item, f"{path}.{kind}.items[{j}]")
             _claim(errs, taken, item.get("path") or "", outer, name)
@@ -147,7 +139,7 @@ def _check_source(
     if (certificate := source.get("podCertificate")) is not None:
         _pod_certificate(errs, certificate, f"{path}.podCertificate", outer, taken)
     if sum(v is not None for v in source.values()) > 1:
-        errs.append(forbidden_field(path, "may not specify more than 1 volume type per source"))
+        errs.forbidden(path, "may not specify more than 1 volume type per source")
 
 
 def check_projected(

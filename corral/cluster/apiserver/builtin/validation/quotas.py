@@ -5,16 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Set
 from typing import Any
 
-from corral.cluster.apiserver.builtin.validation.fields import (
-    IMMUTABLE,
-    Errors,
-    FieldError,
-    duplicate,
-    forbidden_field,
-    invalid_value,
-    invalid_with,
-    required,
-)
+from corral.cluster.apiserver.builtin.validation.fields import IMMUTABLE, Errors
 from corral.cluster.apiserver.builtin.validation.names import qualified_name
 from corral.cluster.apiserver.builtin.validation.quantities import NANO, canonical, nano
 from corral.cluster.apiserver.builtin.validation.resources import (
@@ -54,6 +45,7 @@ _COMPUTE = frozenset(
     ("cpu", "memory", "limits.cpu", "limits.memory", "requests.cpu", "requests.memory")
 )
 _PAIRS = (("BestEffort", "NotBestEffort"), ("Terminating", "NotTerminating"))
+_UNFIT = "unsupported scope applied to resource"
 
 
 def _scope_fits(scope: str, resource: str) -> bool:
@@ -83,42 +75,39 @@ def _check_scopes(errs: Errors, spec: Obj, unfit: Set[str]) -> None:
     distinct = dict.fromkeys(scopes)
     said: set[str] = set()
     for scope in distinct:
-        for wrong, why in (
-            (scope not in _SCOPES, "unsupported scope"),
-            (scope in unfit, "unsupported scope applied to resource"),
-        ):
+        for wrong, why in ((scope not in _SCOPES, "unsupported scope"), (scope in unfit, _UNFIT)):
             if wrong and why not in said:
                 said.add(why)
-                errs.append(invalid_value(path, scopes, why))
+                errs.invalid(path, scopes, why)
     for pair in _PAIRS:
         if all(p in distinct for p in pair):
-            errs.append(invalid_value(path, scopes, "conflicting scopes"))
+            errs.invalid(path, scopes, "conflicting scopes")
 
 
-def _check_requirement(errs: Errors, item: Obj, path: str, unfit: FieldError | None) -> None:
+def _check_requirement(errs: Errors, item: Obj, path: str, unfit: Obj | None) -> None:
     scope, operator = item.get("scopeName") or "", item.get("operator") or ""
     values = item.get("values") or []
     if scope not in _SCOPES:
-        errs.append(invalid_value(f"{path}.scopeName", scope, "unsupported scope"))
+        errs.invalid(f"{path}.scopeName", scope, "unsupported scope")
     if unfit is not None:
-        errs.append(unfit)
+        errs.invalid(path, unfit, _UNFIT)
     if scope in _EXISTS_ONLY and operator != "Exists":
         why = (
             "must be 'Exists' when scope is any of ResourceQuotaScopeTerminating, "
             "ResourceQuotaScopeNotTerminating, ResourceQuotaScopeBestEffort, "
             "ResourceQuotaScopeNotBestEffort or ResourceQuotaScopeCrossNamespacePodAffinity"
         )
-        errs.append(invalid_value(f"{path}.operator", operator, why))
+        errs.invalid(f"{path}.operator", operator, why)
     if operator in ("In", "NotIn"):
         if not values:
             why = "must be at least one value when `operator` is 'In' or 'NotIn' for scope selector"
-            errs.append(required(f"{path}.values", why))
+            errs.required(f"{path}.values", why)
     elif operator in ("Exists", "DoesNotExist"):
         if values:
             why = "must be no value when `operator` is 'Exist' or 'DoesNotExist' for scope selector"
-            errs.append(invalid_value(f"{path}.values", values, why))
+            errs.invalid(f"{path}.values", values, why)
     else:
-        errs.append(invalid_value(f"{path}.operator", operator, "not a valid selector operator"))
+        errs.invalid(f"{path}.operator", operator, "not a valid selector operator")
 
 
 def _check_spec(errs: Errors, spec: Obj) -> None:
@@ -130,30 +119,28 @@ def _check_spec(errs: Errors, spec: Obj) -> None:
         return
     path = "spec.scopeSelector.matchExpressions"
     items = selector.get("matchExpressions") or ()
-    why = "unsupported scope applied to resource"
-    wrong = invalid_value(path, capitalised(selector), why) if unfit else None
+    shown = capitalised(selector)
     for item in items:
-        found = wrong if item.get("scopeName") in unfit else None
-        _check_requirement(errs, item, path, found)
+        _check_requirement(errs, item, path, shown if item.get("scopeName") in unfit else None)
     named = {i.get("scopeName") for i in items}
     for pair in _PAIRS:
         if all(p in named for p in pair):
-            errs.append(invalid_value(path, spec.get("scopes"), "conflicting scopes"))
+            errs.invalid(path, spec.get("scopes"), "conflicting scopes")
 
 
-def validate_quota(errs: Errors, obj: Obj, version: str) -> None:
+def validate_quota(errs: Errors, obj: Obj) -> None:
     _check_spec(errs, obj.get("spec") or {})
 
 
-def validate_quota_update(errs: Errors, new: Obj, old: Obj, version: str) -> None:
+def validate_quota_update(errs: Errors, new: Obj, old: Obj) -> None:
     spec = new.get("spec") or {}
     _check_spec(errs, spec)
     scopes = spec.get("scopes")
     if set(scopes or ()) != set((old.get("spec") or {}).get("scopes") or ()):
-        errs.append(invalid_value("spec.scopes", scopes, IMMUTABLE))
+        errs.invalid("spec.scopes", scopes, IMMUTABLE)
 
 
-def validate_quota_status(errs: Errors, new: Obj, old: Obj, version: str) -> None:
+def validate_quota_status(errs: Errors, new: Obj, old: Obj) -> None:
     status = new.get("status") or {}
     _check_amounts(errs, status.get("hard"), "status.hard")
     _check_amounts(errs, status.get("used"), "status.used")
@@ -161,10 +148,9 @@ def validate_quota_status(errs: Errors, new: Obj, old: Obj, version: str) -> Non
 
 def _check_limit_type(errs: Errors, kind: str, path: str) -> None:
     if found := qualified_name(kind):
-        invalid_with(errs, path, kind, found)
+        errs.invalid_each(path, kind, found)
     elif "/" not in kind and kind not in ("Pod", "Container", "PersistentVolumeClaim"):
-        why = "must be a standard limit type or fully qualified"
-        errs.append(invalid_value(path, kind, why))
+        errs.invalid(path, kind, "must be a standard limit type or fully qualified")
 
 
 def _check_limit_names(errs: Errors, limit: Obj, kind: str, path: str) -> list[str]:
@@ -182,13 +168,12 @@ def _check_limit_names(errs: Errors, limit: Obj, kind: str, path: str) -> list[s
         if kind != "Pod":
             visit(group)
         elif limit.get(group):
-            why = "may not be specified when `type` is 'Pod'"
-            errs.append(forbidden_field(f"{path}.{group}", why))
+            errs.forbidden(f"{path}.{group}", "may not be specified when `type` is 'Pod'")
     if kind == "PersistentVolumeClaim" and not any(
         "storage" in (limit.get(g) or ()) for g in ("min", "max")
     ):
         why = "either minimum or maximum storage value is required, but neither was provided"
-        errs.append(required(f"{path}.limits", why))
+        errs.required(f"{path}.limits", why)
     visit("maxLimitRequestRatio")
     return list(names)
 
@@ -217,18 +202,17 @@ def _check_limit_amounts(errs: Errors, limit: Obj, kind: str, name: str, path: s
         if a is not None and b is not None and nano(a) > nano(b):
             why = text.format(canonical(a), canonical(b))
             printed = canonical((a, b)[shown])
-            errs.append(invalid_value(f"{path}.{place}[{name}]", printed, why))
+            errs.invalid(f"{path}.{place}[{name}]", printed, why)
     ratio = amounts["maxLimitRequestRatio"]
     where = f"{path}.maxLimitRequestRatio[{name}]"
     if ratio is not None and nano(ratio) < NANO:
-        why = f"ratio {canonical(ratio)} is less than 1"
-        errs.append(invalid_value(where, canonical(ratio), why))
+        errs.invalid(where, canonical(ratio), f"ratio {canonical(ratio)} is less than 1")
     low, high = amounts["min"], amounts["max"]
     if ratio is not None and low is not None and high is not None and nano(low):
         bound = nano(high) / nano(low)
         if nano(ratio) / NANO > bound:
             why = f"ratio {canonical(ratio)} is greater than max/min = {bound:f}"
-            errs.append(invalid_value(where, canonical(ratio), why))
+            errs.invalid(where, canonical(ratio), why)
     default, asked = amounts["default"], amounts["defaultRequest"]
     if not overcommits(name) and default is not None and asked is not None:
         if nano(default) != nano(asked):
@@ -236,16 +220,16 @@ def _check_limit_amounts(errs: Errors, limit: Obj, kind: str, name: str, path: s
                 f"default value {canonical(default)} must equal to defaultRequest value "
                 f"{canonical(asked)} in {name}"
             )
-            errs.append(invalid_value(f"{path}.defaultRequest[{name}]", canonical(asked), why))
+            errs.invalid(f"{path}.defaultRequest[{name}]", canonical(asked), why)
 
 
-def validate_limit_range(errs: Errors, obj: Obj, version: str) -> None:
+def validate_limit_range(errs: Errors, obj: Obj) -> None:
     seen: set[str] = set()
     for i, limit in enumerate((obj.get("spec") or {}).get("limits") or ()):
         path, kind = f"spec.limits[{i}]", limit.get("type") or ""
         _check_limit_type(errs, kind, f"{path}.type")
         if kind in seen:
-            errs.append(duplicate(f"{path}.type", kind))
+            errs.duplicate(f"{path}.type", kind)
         seen.add(kind)
         for name in _check_limit_names(errs, limit, kind, path):
             _check_limit_amounts(errs, limit, kind, name, path)

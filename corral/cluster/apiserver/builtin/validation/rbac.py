@@ -2,14 +2,7 @@
 
 from __future__ import annotations
 
-from corral.cluster.apiserver.builtin.validation.fields import (
-    Errors,
-    immutable,
-    invalid_value,
-    invalid_with,
-    not_supported,
-    required,
-)
+from corral.cluster.apiserver.builtin.validation.fields import Errors
 from corral.cluster.apiserver.builtin.validation.names import dns_subdomain, path_segment
 from corral.cluster.apiserver.builtin.validation.selectors import check_selector, well_formed
 from corral.kube.types import Obj
@@ -31,35 +24,32 @@ def _check_rule(errs: Errors, rule: Obj, path: str, *, namespaced: bool) -> None
     if urls:
         where = f"{path}.nonResourceURLs"
         if namespaced:
-            why = "namespaced rules cannot apply to non-resource URLs"
-            errs.append(invalid_value(where, urls, why))
+            errs.invalid(where, urls, "namespaced rules cannot apply to non-resource URLs")
         if rule.get("apiGroups") or rule.get("resources") or rule.get("resourceNames"):
             why = "rules cannot apply to both regular resources and non-resource URLs"
-            errs.append(invalid_value(where, urls, why))
+            errs.invalid(where, urls, why)
         return
     if not rule.get("apiGroups"):
-        why = "resource rules must supply at least one api group"
-        errs.append(required(f"{path}.apiGroups", why))
+        errs.required(f"{path}.apiGroups", "resource rules must supply at least one api group")
     if not rule.get("resources"):
-        why = "resource rules must supply at least one resource"
-        errs.append(required(f"{path}.resources", why))
+        errs.required(f"{path}.resources", "resource rules must supply at least one resource")
 
 
 def _check_rules(errs: Errors, obj: Obj, *, namespaced: bool) -> Errors:
     """The rules; missing verbs are found by declaration and come after everything else."""
-    late: Errors = []
+    late = Errors()
     for i, rule in enumerate(obj.get("rules") or ()):
         _check_rule(errs, rule, f"rules[{i}]", namespaced=namespaced)
         if not rule.get("verbs"):
-            late.append(required(f"rules[{i}].verbs"))
+            late.required(f"rules[{i}].verbs")
     return late
 
 
-def validate_role(errs: Errors, obj: Obj, version: str) -> None:
+def validate_role(errs: Errors, obj: Obj) -> None:
     errs.extend(_check_rules(errs, obj, namespaced=True))
 
 
-def validate_cluster_role(errs: Errors, obj: Obj, version: str) -> None:
+def validate_cluster_role(errs: Errors, obj: Obj) -> None:
     late = _check_rules(errs, obj, namespaced=False)
     aggregation = obj.get("aggregationRule")
     if aggregation is not None:
@@ -67,11 +57,11 @@ def validate_cluster_role(errs: Errors, obj: Obj, version: str) -> None:
         path = "aggregationRule.clusterRoleSelectors"
         if not selectors:
             why = "at least one clusterRoleSelector required if aggregationRule is non-nil"
-            errs.append(required(path, why))
+            errs.required(path, why)
         for i, selector in enumerate(selectors):
             check_selector(errs, selector, f"{path}[{i}]")
             if not well_formed(selector):
-                errs.append(invalid_value(f"{path}[{i}]", None, "invalid label selector."))
+                errs.invalid(f"{path}[{i}]", None, "invalid label selector.")
     errs.extend(late)
 
 
@@ -80,42 +70,42 @@ def _check_subject(errs: Errors, subject: Obj, path: str, *, namespaced: bool) -
     group = subject.get("apiGroup") or ""
     if kind == "ServiceAccount":
         if name:
-            invalid_with(errs, f"{path}.name", name, dns_subdomain(name))
+            errs.format(f"{path}.name", name, dns_subdomain)
         if group:
-            errs.append(not_supported(f"{path}.apiGroup", group, ("",)))
+            errs.not_supported(f"{path}.apiGroup", group, ("",))
         if not namespaced and not subject.get("namespace"):
-            errs.append(required(f"{path}.namespace"))
+            errs.required(f"{path}.namespace")
     elif kind in ("User", "Group"):
         if group != _GROUP:
-            errs.append(not_supported(f"{path}.apiGroup", group, (_GROUP,)))
+            errs.not_supported(f"{path}.apiGroup", group, (_GROUP,))
     else:
-        errs.append(not_supported(f"{path}.kind", kind, ("ServiceAccount", "User", "Group")))
+        errs.not_supported(f"{path}.kind", kind, ("ServiceAccount", "User", "Group"))
 
 
 def _check_binding(errs: Errors, obj: Obj, kinds: tuple[str, ...], *, namespaced: bool) -> None:
     ref = obj.get("roleRef") or {}
     group, kind, name = ref.get("apiGroup") or "", ref.get("kind") or "", ref.get("name") or ""
     if group != _GROUP:
-        errs.append(not_supported("roleRef.apiGroup", group, (_GROUP,)))
+        errs.not_supported("roleRef.apiGroup", group, (_GROUP,))
     if kind not in kinds:
-        errs.append(not_supported("roleRef.kind", kind, kinds))
+        errs.not_supported("roleRef.kind", kind, kinds)
     if name:
-        invalid_with(errs, "roleRef.name", name, path_segment(name))
-    late: Errors = []
+        errs.format("roleRef.name", name, path_segment)
+    late = Errors()
     for i, subject in enumerate(obj.get("subjects") or ()):
         _check_subject(errs, subject, f"subjects[{i}]", namespaced=namespaced)
         if not subject.get("name"):
-            late.append(required(f"subjects[{i}].name"))
+            late.required(f"subjects[{i}].name")
     errs.extend(late)
     if not name:
-        errs.append(required("roleRef.name"))
+        errs.required("roleRef.name")
 
 
-def validate_role_binding(errs: Errors, obj: Obj, version: str) -> None:
+def validate_role_binding(errs: Errors, obj: Obj) -> None:
     _check_binding(errs, obj, ("Role", "ClusterRole"), namespaced=True)
 
 
-def validate_cluster_role_binding(errs: Errors, obj: Obj, version: str) -> None:
+def validate_cluster_role_binding(errs: Errors, obj: Obj) -> None:
     _check_binding(errs, obj, ("ClusterRole",), namespaced=False)
 
 
@@ -128,11 +118,11 @@ def _printed(ref: Obj | None) -> Obj:
     }
 
 
-def validate_role_binding_update(errs: Errors, new: Obj, old: Obj, version: str) -> None:
-    validate_role_binding(errs, new, version)
-    immutable(errs, "roleRef", _printed(new.get("roleRef")), _printed(old.get("roleRef")))
+def validate_role_binding_update(errs: Errors, new: Obj, old: Obj) -> None:
+    validate_role_binding(errs, new)
+    errs.immutable("roleRef", _printed(new.get("roleRef")), _printed(old.get("roleRef")))
 
 
-def validate_cluster_role_binding_update(errs: Errors, new: Obj, old: Obj, version: str) -> None:
-    validate_cluster_role_binding(errs, new, version)
-    immutable(errs, "roleRef", _printed(new.get("roleRef")), _printed(old.get("roleRef")))
+def validate_cluster_role_binding_update(errs: Errors, new: Obj, old: Obj) -> None:
+    validate_cluster_role_binding(errs, new)
+    errs.immutable("roleRef", _printed(new.get("roleRef")), _printed(old.get("roleRef")))

@@ -12,12 +12,6 @@ from corral.cluster.apiserver.builtin.validation.fields import (
     NEGATIVE,
     Errors,
     FieldError,
-    duplicate,
-    forbidden_field,
-    invalid_value,
-    invalid_with,
-    not_supported,
-    required,
 )
 from corral.cluster.apiserver.builtin.validation.names import dns_label, qualified_name
 from corral.cluster.apiserver.builtin.validation.quantities import (
@@ -126,10 +120,9 @@ def check_resource_name(errs: Errors, name: str, path: str) -> None:
     if name in _STANDARD:
         return
     if found := qualified_name(name):
-        invalid_with(errs, path, name, found)
+        errs.invalid_each(path, name, found)
     elif "/" not in name and not is_standard_quota(name):
-        why = "must be a standard resource type or fully qualified"
-        errs.append(invalid_value(path, name, why))
+        errs.invalid(path, name, "must be a standard resource type or fully qualified")
 
 
 def check_container_resource_name(errs: Errors, name: str, path: str) -> None:
@@ -138,37 +131,37 @@ def check_container_resource_name(errs: Errors, name: str, path: str) -> None:
     check_resource_name(errs, name, path)
     if "/" not in name:
         if not is_huge_page(name):
-            errs.append(invalid_value(path, name, "must be a standard resource for containers"))
+            errs.invalid(path, name, "must be a standard resource for containers")
     elif not is_native(name) and not _is_extended(name):
-        errs.append(invalid_value(path, name, "doesn't follow extended resource name standard"))
+        errs.invalid(path, name, "doesn't follow extended resource name standard")
 
 
 def check_pod_resource_name(errs: Errors, name: str, path: str) -> None:
     before = len(errs)
     check_resource_name(errs, name, path)
     if len(errs) == before and name not in ("cpu", "memory") and not is_huge_page(name):
-        errs.append(not_supported(path, name, _POD_LEVEL))
+        errs.not_supported(path, name, _POD_LEVEL)
 
 
 def check_quota_resource_name(errs: Errors, name: str, path: str) -> None:
     check_resource_name(errs, name, path)
     if "/" not in name and not is_standard_quota(name):
-        errs.append(invalid_value(path, name, "must be a standard resource for quota"))
+        errs.invalid(path, name, "must be a standard resource for quota")
 
 
 def check_amount(errs: Errors, name: str, amount: Any, path: str) -> None:
     """No amount is negative, and what is counted comes in whole pieces."""
     if nano(amount) < 0:
-        errs.append(invalid_value(path, canonical(amount), NEGATIVE))
+        errs.invalid(path, canonical(amount), NEGATIVE)
     if name not in _CONTAINER and _is_integer(name) and not is_whole(amount):
-        errs.append(invalid_value(path, canonical(amount), "must be an integer"))
+        errs.invalid(path, canonical(amount), "must be an integer")
 
 
 def _check_huge_page(errs: Errors, name: str, amount: Any, path: str) -> None:
     size = value_of(name[len("hugepages-") :])
     if size <= 0 or value_of(amount) % size:
         why = f"{canonical(amount)} is not positive integer multiple of {name}"
-        errs.append(invalid_value(path, canonical(amount), why))
+        errs.invalid(path, canonical(amount), why)
 
 
 def _check_against_limit(
@@ -177,17 +170,15 @@ def _check_against_limit(
     limit = limits.get(name)
     if limit is None:
         if not overcommits(name):
-            why = "Limit must be set for non overcommitable resources"
-            errs.append(required(f"{path}.limits", why))
+            errs.required(f"{path}.limits", "Limit must be set for non overcommitable resources")
         return
     order = cmp_quantity(amount, limit)
     bound = f"{name} limit of {canonical(limit)}"
     if order and not overcommits(name):
-        why = f"must be equal to {bound}"
-        errs.append(invalid_value(f"{path}.requests", canonical(amount), why))
+        errs.invalid(f"{path}.requests", canonical(amount), f"must be equal to {bound}")
     elif order > 0:
         why = f"must be less than or equal to {bound}"
-        errs.append(invalid_value(f"{path}.requests", canonical(amount), why))
+        errs.invalid(f"{path}.requests", canonical(amount), why)
 
 
 def check_requirements(
@@ -217,7 +208,7 @@ def check_requirements(
             elif name in ("cpu", "memory"):
                 compute = True
     if huge and not compute:
-        errs.append(forbidden_field(path, "HugePages require cpu or memory"))
+        errs.forbidden(path, "HugePages require cpu or memory")
     if claims := requirements.get("claims"):
         _check_claims(errs, claims, claim_names, f"{path}.claims")
 
@@ -229,7 +220,7 @@ def _check_claims(errs: Errors, claims: list[Obj], known: ClaimNames, path: str)
         where = f"{path}[{i}]"
         name = claim.get("name") or ""
         if not name:
-            errs.append(required(where))
+            errs.required(where)
             continue
         _check_claim_unique(errs, claim, seen, named, where)
         if name not in known:
@@ -243,15 +234,15 @@ def _check_claim_unique(
     """``seen`` has what claims ask for, as ``name/request``, and ``named`` its bare names."""
     name, request = claim["name"], claim.get("request") or ""
     if name in seen:
-        errs.append(duplicate(where, name))
+        errs.duplicate(where, name)
         return
     key = name
     if request:
-        invalid_with(errs, f"{where}.request", request, dns_label(request))
+        errs.format(f"{where}.request", request, dns_label)
         key = f"{name}/{request}"
     if key in seen:
-        errs.append(duplicate(where, key))
+        errs.duplicate(where, key)
     elif not request and name in named:
-        errs.append(duplicate(where, name))
+        errs.duplicate(where, name)
     seen.add(key)
     named.add(key.partition("/")[0])

@@ -4,21 +4,8 @@ from __future__ import annotations
 
 from collections import Counter
 
-from corral.cluster.apiserver.builtin.validation.fields import (
-    Errors,
-    FieldError,
-    forbidden_field,
-    int_of,
-    invalid_value,
-    invalid_with,
-    not_supported,
-    required,
-)
-from corral.cluster.apiserver.builtin.validation.names import (
-    dns_label,
-    dns_subdomain,
-    label_value,
-)
+from corral.cluster.apiserver.builtin.validation.fields import Errors, FieldError, int_of
+from corral.cluster.apiserver.builtin.validation.names import dns_label, dns_subdomain, label_value
 from corral.cluster.apiserver.builtin.validation.selectors import (
     BAD_OPERATOR,
     EXISTS_HAS_NONE,
@@ -47,42 +34,41 @@ def _check_node_requirement(errs: Errors, item: Obj, path: str, *, any_value: bo
     operator, values = item.get("operator") or "", item.get("values") or ()
     if operator in ("In", "NotIn"):
         if not values:
-            errs.append(required(f"{path}.values", IN_NEEDS_VALUES))
+            errs.required(f"{path}.values", IN_NEEDS_VALUES)
     elif operator in ("Exists", "DoesNotExist"):
         if values:
-            errs.append(forbidden_field(f"{path}.values", EXISTS_HAS_NONE))
+            errs.forbidden(f"{path}.values", EXISTS_HAS_NONE)
     elif operator in ("Gt", "Lt"):
         if len(values) != 1:
             why = "must be specified single value when `operator` is 'Lt' or 'Gt'"
-            errs.append(required(f"{path}.values", why))
+            errs.required(f"{path}.values", why)
     else:
-        errs.append(invalid_value(f"{path}.operator", operator, BAD_OPERATOR))
+        errs.invalid(f"{path}.operator", operator, BAD_OPERATOR)
     check_label_name(errs, f"{path}.key", item.get("key") or "")
     if not any_value:
         for i, value in enumerate(values):
             if found := label_value(value):
-                invalid_with(errs, f"{path}.values[{i}]", value, found)
+                errs.invalid_each(f"{path}.values[{i}]", value, found)
 
 
 def _check_field_requirement(errs: Errors, item: Obj, path: str) -> None:
     operator, values = item.get("operator") or "", item.get("values") or ()
     if operator not in ("In", "NotIn"):
-        errs.append(invalid_value(f"{path}.operator", operator, BAD_OPERATOR))
+        errs.invalid(f"{path}.operator", operator, BAD_OPERATOR)
     elif len(values) != 1:
         why = "must be only one value when `operator` is 'In' or 'NotIn' for node field selector"
-        errs.append(required(f"{path}.values", why))
+        errs.required(f"{path}.values", why)
     key = item.get("key") or ""
     if key != "metadata.name":
-        errs.append(invalid_value(f"{path}.key", key, "not a valid field selector key"))
+        errs.invalid(f"{path}.key", key, "not a valid field selector key")
         return
     for i, value in enumerate(values):
-        invalid_with(errs, f"{path}.values[{i}]", value, dns_subdomain(value))
+        errs.format(f"{path}.values[{i}]", value, dns_subdomain)
 
 
 def _check_term(errs: Errors, term: Obj, path: str, *, any_value: bool) -> None:
     for i, item in enumerate(term.get("matchExpressions") or ()):
-        where = f"{path}.matchExpressions[{i}]"
-        _check_node_requirement(errs, item, where, any_value=any_value)
+        _check_node_requirement(errs, item, f"{path}.matchExpressions[{i}]", any_value=any_value)
     for i, item in enumerate(term.get("matchFields") or ()):
         _check_field_requirement(errs, item, f"{path}.matchFields[{i}]")
 
@@ -90,15 +76,14 @@ def _check_term(errs: Errors, term: Obj, path: str, *, any_value: bool) -> None:
 def check_node_selector(errs: Errors, selector: Obj, path: str) -> None:
     terms = selector.get("nodeSelectorTerms") or ()
     if not terms:
-        why = "must have at least one node selector term"
-        errs.append(required(f"{path}.nodeSelectorTerms", why))
+        errs.required(f"{path}.nodeSelectorTerms", "must have at least one node selector term")
     for i, term in enumerate(terms):
         _check_term(errs, term, f"{path}.nodeSelectorTerms[{i}]", any_value=False)
 
 
 def _check_weight(errs: Errors, weight: int, path: str) -> None:
     if not 0 < weight <= 100:
-        errs.append(invalid_value(f"{path}.weight", weight, "must be in the range 1-100"))
+        errs.invalid(f"{path}.weight", weight, "must be in the range 1-100")
 
 
 def _check_node_affinity(errs: Errors, affinity: Obj, path: str) -> None:
@@ -115,8 +100,7 @@ def _check_label_keys(errs: Errors, keys: list[str], selector: Obj | None, path:
     if not keys:
         return
     if selector is None:
-        why = "must not be specified when labelSelector is not set"
-        errs.append(forbidden_field(path, why))
+        errs.forbidden(path, "must not be specified when labelSelector is not set")
         return
     for i, key in enumerate(keys):
         check_label_name(errs, f"{path}[{i}]", key)
@@ -138,24 +122,24 @@ def _check_match_keys(errs: Errors, term: Obj, path: str) -> None:
             key = item.get("key") or ""
             if key in first and key in seen:
                 why = "exists in both matchLabelKeys and labelSelector"
-                errs.append(invalid_value(f"{path}[{first[key]}]", key, why))
+                errs.invalid(f"{path}[{first[key]}]", key, why)
             seen.add(key)
     excluded = set(mismatch)
     for i, key in enumerate(match):
         if key in excluded:
             why = "exists in both matchLabelKeys and mismatchLabelKeys"
-            errs.append(invalid_value(f"{path}.matchLabelKeys[{i}]", key, why))
+            errs.invalid(f"{path}.matchLabelKeys[{i}]", key, why)
 
 
 def _check_pod_term(errs: Errors, term: Obj, path: str) -> None:
     check_selector(errs, term.get("labelSelector"), f"{path}.labelSelector")
     check_selector(errs, term.get("namespaceSelector"), f"{path}.namespaceSelector")
     for name in term.get("namespaces") or ():
-        invalid_with(errs, f"{path}.namespace", name, dns_label(name))
+        errs.format(f"{path}.namespace", name, dns_label)
     _check_match_keys(errs, term, path)
     key = term.get("topologyKey") or ""
     if not key:
-        errs.append(required(f"{path}.topologyKey", "can not be empty"))
+        errs.required(f"{path}.topologyKey", "can not be empty")
     check_label_name(errs, f"{path}.topologyKey", key)
 
 
@@ -189,27 +173,26 @@ def check_tolerations(errs: Errors, tolerations: list[Obj], path: str) -> None:
                 "operator must be Exists when `key` is empty, which means "
                 '"match all values and all keys"'
             )
-            errs.append(invalid_value(f"{path}[{i}].operator", operator, why))
+            errs.invalid(f"{path}[{i}].operator", operator, why)
         if item.get("tolerationSeconds") is not None and effect != "NoExecute":
             why = "effect must be 'NoExecute' when `tolerationSeconds` is set"
-            errs.append(invalid_value(f"{path}[{i}].effect", effect, why))
+            errs.invalid(f"{path}[{i}].effect", effect, why)
         _check_operator(errs, operator, value, f"{path}[{i}].operator")
         if effect and effect not in EFFECTS:
-            errs.append(not_supported(f"{path}[{i}].effect", effect, EFFECTS))
+            errs.not_supported(f"{path}[{i}].effect", effect, EFFECTS)
 
 
 def _check_operator(errs: Errors, operator: str, value: str, path: str) -> None:
     if operator in ("Equal", ""):
         if found := label_value(value):
-            errs.append(invalid_value(path, value, ";".join(found)))
+            errs.invalid(path, value, ";".join(found))
     elif operator == "Exists":
         if value:
-            why = "value must be empty when `operator` is 'Exists'"
-            errs.append(invalid_value(path, value, why))
+            errs.invalid(path, value, "value must be empty when `operator` is 'Exists'")
     elif operator in ("Lt", "Gt"):
-        errs.append(not_supported(path, operator, ("Equal", "Exists", "Lt", "Gt")))
+        errs.not_supported(path, operator, ("Equal", "Exists", "Lt", "Gt"))
     else:
-        errs.append(not_supported(path, operator, ("Equal", "Exists")))
+        errs.not_supported(path, operator, ("Equal", "Exists"))
 
 
 def check_taints(errs: Errors, taints: list[Obj], path: str) -> None:
@@ -218,11 +201,11 @@ def check_taints(errs: Errors, taints: list[Obj], path: str) -> None:
         key, effect = taint.get("key") or "", taint.get("effect") or ""
         check_label_name(errs, f"{path}[{i}].key", key)
         if found := label_value(value := taint.get("value") or ""):
-            errs.append(invalid_value(f"{path}[{i}].value", value, ";".join(found)))
+            errs.invalid(f"{path}[{i}].value", value, ";".join(found))
         if not effect:
-            errs.append(required(f"{path}[{i}].effect"))
+            errs.required(f"{path}[{i}].effect")
         elif effect not in EFFECTS:
-            errs.append(not_supported(f"{path}[{i}].effect", effect, EFFECTS))
+            errs.not_supported(f"{path}[{i}].effect", effect, EFFECTS)
         if (effect, key) in seen:
             shown = {"Key": key, "Value": value, "Effect": effect, "TimeAdded": None}
             body = f"Duplicate value: {show(shown)}: taints must be unique by key and effect pair"
@@ -240,12 +223,12 @@ def check_spread(errs: Errors, constraints: list[Obj], path: str) -> None:
         where = f"{path}[{i}]"
         skew, (key, action) = int_of(item.get("maxSkew")), _spread_pair(item)
         if skew <= 0:
-            errs.append(invalid_value(f"{where}.maxSkew", skew, "must be greater than zero"))
+            errs.invalid(f"{where}.maxSkew", skew, "must be greater than zero")
         if not key:
-            errs.append(required(f"{where}.topologyKey", "can not be empty"))
+            errs.required(f"{where}.topologyKey", "can not be empty")
         if action not in ("DoNotSchedule", "ScheduleAnyway"):
             allowed = ("DoNotSchedule", "ScheduleAnyway")
-            errs.append(not_supported(f"{where}.whenUnsatisfiable", action, allowed))
+            errs.not_supported(f"{where}.whenUnsatisfiable", action, allowed)
         later[key, action] -= 1
         if later[key, action]:
             shown = f"{{{key}, {action}}}"
@@ -259,14 +242,14 @@ def _check_spread_options(errs: Errors, item: Obj, action: str, path: str) -> No
     domains = item.get("minDomains")
     if domains is not None:
         if domains <= 0:
-            errs.append(invalid_value(f"{path}.minDomains", domains, "must be greater than zero"))
+            errs.invalid(f"{path}.minDomains", domains, "must be greater than zero")
         if action != "DoNotSchedule":
             why = f"can only use minDomains if whenUnsatisfiable=DoNotSchedule, not {action}"
-            errs.append(invalid_value(f"{path}.minDomains", domains, why))
+            errs.invalid(f"{path}.minDomains", domains, why)
     for name in ("nodeAffinityPolicy", "nodeTaintsPolicy"):
         policy = item.get(name)
         if policy is not None and policy not in ("Honor", "Ignore"):
-            errs.append(not_supported(f"{path}.{name}", policy, ("Honor", "Ignore")))
+            errs.not_supported(f"{path}.{name}", policy, ("Honor", "Ignore"))
     _check_match_keys(errs, item, path)
     check_selector(errs, item.get("labelSelector"), f"{path}.labelSelector")
 

@@ -4,16 +4,7 @@ from __future__ import annotations
 
 import re
 
-from corral.cluster.apiserver.builtin.validation.fields import (
-    Errors,
-    duplicate,
-    forbidden_field,
-    invalid_value,
-    invalid_with,
-    not_supported,
-    required,
-    too_long,
-)
+from corral.cluster.apiserver.builtin.validation.fields import Errors
 from corral.cluster.apiserver.builtin.validation.names import dns_subdomain, in_range
 from corral.cluster.apiserver.builtin.validation.paths import check_local_path
 from corral.cluster.apiserver.builtin.validation.structs import security_context
@@ -31,7 +22,7 @@ _IPC_SYSCTLS = ("kernel.shm", "kernel.msg", "kernel.sem", "fs.mqueue.")
 def _check_id(errs: Errors, context: Obj, name: str, path: str) -> None:
     value = context.get(name)
     if value is not None and not 0 <= value <= _MAX_ID:
-        invalid_with(errs, f"{path}.{name}", value, in_range(value, 0, _MAX_ID))
+        errs.invalid_each(f"{path}.{name}", value, in_range(value, 0, _MAX_ID))
 
 
 def _check_seccomp(errs: Errors, profile: Obj | None, path: str) -> None:
@@ -39,18 +30,18 @@ def _check_seccomp(errs: Errors, profile: Obj | None, path: str) -> None:
         return
     kind, local = profile.get("type") or "", profile.get("localhostProfile")
     if not kind:
-        errs.append(required(f"{path}.type", "type is required when seccompProfile is set"))
+        errs.required(f"{path}.type", "type is required when seccompProfile is set")
     elif kind not in _PROFILES:
-        errs.append(not_supported(f"{path}.type", kind, _PROFILES))
+        errs.not_supported(f"{path}.type", kind, _PROFILES)
     where = f"{path}.localhostProfile"
     if kind == "Localhost":
         if local is None:
-            errs.append(required(where, "must be set when seccomp type is Localhost"))
+            errs.required(where, "must be set when seccomp type is Localhost")
         else:
             check_local_path(errs, local, where)
     elif local is not None:
         shown = {"Type": kind, "LocalhostProfile": local}
-        errs.append(invalid_value(where, shown, "can only be set when seccomp type is Localhost"))
+        errs.invalid(where, shown, "can only be set when seccomp type is Localhost")
 
 
 def _check_apparmor(errs: Errors, profile: Obj | None, path: str) -> None:
@@ -61,19 +52,18 @@ def _check_apparmor(errs: Errors, profile: Obj | None, path: str) -> None:
     needed = "must be set when AppArmor type is Localhost"
     if kind == "Localhost":
         if local is None or local == "":
-            errs.append(required(where, needed))
+            errs.required(where, needed)
         elif local.strip() != local:
-            errs.append(invalid_value(where, local, "must not be padded with whitespace"))
+            errs.invalid(where, local, "must not be padded with whitespace")
         if local and len(local) > 4095:
-            errs.append(too_long(where, 4095))
+            errs.too_long(where, 4095)
     elif kind in _PROFILES:
         if local is not None:
-            why = "can only be set when AppArmor type is Localhost"
-            errs.append(invalid_value(where, local, why))
+            errs.invalid(where, local, "can only be set when AppArmor type is Localhost")
     elif not kind:
-        errs.append(required(f"{path}.type", "type is required when appArmorProfile is set"))
+        errs.required(f"{path}.type", "type is required when appArmorProfile is set")
     else:
-        errs.append(not_supported(f"{path}.type", kind, _PROFILES))
+        errs.not_supported(f"{path}.type", kind, _PROFILES)
 
 
 def _check_windows(errs: Errors, options: Obj | None, path: str) -> None:
@@ -81,17 +71,16 @@ def _check_windows(errs: Errors, options: Obj | None, path: str) -> None:
         return
     name = options.get("gmsaCredentialSpecName")
     if name is not None:
-        invalid_with(errs, f"{path}.gmsaCredentialSpecName", name, dns_subdomain(name))
+        errs.format(f"{path}.gmsaCredentialSpecName", name, dns_subdomain)
     spec = options.get("gmsaCredentialSpec")
     if spec == "":
         why = "gmsaCredentialSpec cannot be an empty string"
-        errs.append(invalid_value(f"{path}.gmsaCredentialSpec", spec, why))
+        errs.invalid(f"{path}.gmsaCredentialSpec", spec, why)
     elif spec and len(spec) > 64 * 1024:
         why = "gmsaCredentialSpec size must be under 64 KiB"
-        errs.append(invalid_value(f"{path}.gmsaCredentialSpec", spec, why))
+        errs.invalid(f"{path}.gmsaCredentialSpec", spec, why)
     if options.get("runAsUserName") == "":
-        why = "runAsUserName cannot be an empty string"
-        errs.append(invalid_value(f"{path}.runAsUserName", "", why))
+        errs.invalid(f"{path}.runAsUserName", "", "runAsUserName cannot be an empty string")
 
 
 def _check_sysctls(errs: Errors, sysctls: list[Obj], spec: Obj, path: str) -> None:
@@ -99,19 +88,16 @@ def _check_sysctls(errs: Errors, sysctls: list[Obj], spec: Obj, path: str) -> No
     for i, sysctl in enumerate(sysctls):
         name, where = sysctl.get("name") or "", f"{path}[{i}].name"
         if not name:
-            errs.append(required(where))
+            errs.required(where)
         elif len(name) > 253 or not _sysctl(name):
-            why = f"must have at most 253 characters and match regex {_SYSCTL}"
-            errs.append(invalid_value(where, name, why))
+            errs.invalid(where, name, f"must have at most 253 characters and match regex {_SYSCTL}")
         elif name in seen:
-            errs.append(duplicate(where, name))
+            errs.duplicate(where, name)
         dotted = name.replace("/", ".")
         if spec.get("hostNetwork") and dotted.startswith("net."):
-            errs.append(
-                invalid_value(where, name, "may not be specified when 'hostNetwork' is true")
-            )
+            errs.invalid(where, name, "may not be specified when 'hostNetwork' is true")
         elif spec.get("hostIPC") and dotted.startswith(_IPC_SYSCTLS):
-            errs.append(invalid_value(where, name, "may not be specified when 'hostIPC' is true"))
+            errs.invalid(where, name, "may not be specified when 'hostIPC' is true")
         seen.add(name)
 
 
@@ -121,7 +107,7 @@ def check_pod_security(errs: Errors, context: Obj | None, spec: Obj, path: str) 
     for name in ("fsGroup", "runAsUser", "runAsGroup"):
         _check_id(errs, context, name, path)
     for i, gid in enumerate(context.get("supplementalGroups") or ()):
-        invalid_with(errs, f"{path}.supplementalGroups[{i}]", gid, in_range(gid, 0, _MAX_ID))
+        errs.invalid_each(f"{path}.supplementalGroups[{i}]", gid, in_range(gid, 0, _MAX_ID))
     if sysctls := context.get("sysctls"):
         _check_sysctls(errs, sysctls, spec, f"{path}.sysctls")
     _check_choice(errs, context, "fsGroupChangePolicy", ("Always", "OnRootMismatch"), path)
@@ -137,7 +123,7 @@ def _check_choice(
 ) -> None:
     value = context.get(name)
     if value is not None and value not in allowed:
-        errs.append(not_supported(f"{path}.{name}", value, allowed))
+        errs.not_supported(f"{path}.{name}", value, allowed)
 
 
 def check_container_security(
@@ -150,10 +136,9 @@ def check_container_security(
     mount = context.get("procMount")
     if mount is not None:
         if mount not in ("Default", "Unmasked"):
-            errs.append(not_supported(f"{path}.procMount", mount, ("Default", "Unmasked")))
+            errs.not_supported(f"{path}.procMount", mount, ("Default", "Unmasked"))
         if host_users and mount == "Unmasked":
-            why = "`hostUsers` must be false to use `Unmasked`"
-            errs.append(invalid_value(f"{path}.procMount", mount, why))
+            errs.invalid(f"{path}.procMount", mount, "`hostUsers` must be false to use `Unmasked`")
     _check_seccomp(errs, context.get("seccompProfile"), f"{path}.seccompProfile")
     if context.get("allowPrivilegeEscalation") is False:
         _check_escalation(errs, context, path)
@@ -164,10 +149,10 @@ def check_container_security(
 def _check_escalation(errs: Errors, context: Obj, path: str) -> None:
     if context.get("privileged"):
         why = "cannot set `allowPrivilegeEscalation` to false and `privileged` to true"
-        errs.append(invalid_value(path, security_context(context), why))
+        errs.invalid(path, security_context(context), why)
     if "CAP_SYS_ADMIN" in ((context.get("capabilities") or {}).get("add") or ()):
         why = "cannot set `allowPrivilegeEscalation` to false and `capabilities.Add` CAP_SYS_ADMIN"
-        errs.append(invalid_value(path, security_context(context), why))
+        errs.invalid(path, security_context(context), why)
 
 
 _POD_NOT_WINDOWS = (
@@ -201,10 +186,10 @@ def check_os(errs: Errors, spec: Obj, path: str) -> None:
     """What a pod that names its operating system may not ask for."""
     name = spec["os"].get("name") or ""
     if not name:
-        errs.append(required(f"{path}.os.name"))
+        errs.required(f"{path}.os.name")
         return
     if name not in ("linux", "windows"):
-        errs.append(not_supported(f"{path}.os", name, ("linux", "windows")))
+        errs.not_supported(f"{path}.os", name, ("linux", "windows"))
         return
     context = spec.get("securityContext") or {}
     names: tuple[str, ...] = ("windowsOptions",)
@@ -227,4 +212,4 @@ def _forbid(errs: Errors, holder: Obj, names: tuple[str, ...], path: str, why: s
     for name in names:
         value = holder.get(name)
         if value is not None and not (name in ("hostPID", "hostIPC") and not value):
-            errs.append(forbidden_field(f"{path}.{name}", why))
+            errs.forbidden(f"{path}.{name}", why)

@@ -2,13 +2,7 @@
 
 from __future__ import annotations
 
-from corral.cluster.apiserver.builtin.validation.fields import (
-    Errors,
-    forbidden_field,
-    invalid_value,
-    invalid_with,
-    required,
-)
+from corral.cluster.apiserver.builtin.validation.fields import Errors
 from corral.cluster.apiserver.builtin.validation.meta import check_labels
 from corral.cluster.apiserver.builtin.validation.names import label_value, qualified_name
 from corral.kube.types import Obj
@@ -29,7 +23,7 @@ BAD_OPERATOR = "not a valid selector operator"
 
 def check_label_name(errs: Errors, path: str, name: str) -> None:
     if found := qualified_name(name):
-        invalid_with(errs, path, name, found)
+        errs.invalid_each(path, name, found)
 
 
 def check_requirement(errs: Errors, item: Obj, path: str, *, any_operator: bool = False) -> None:
@@ -38,16 +32,16 @@ def check_requirement(errs: Errors, item: Obj, path: str, *, any_operator: bool 
     values = item.get("values") or ()
     if operator in ("In", "NotIn"):
         if not values:
-            errs.append(required(f"{path}.values", IN_NEEDS_VALUES))
+            errs.required(f"{path}.values", IN_NEEDS_VALUES)
     elif operator in ("Exists", "DoesNotExist"):
         if values:
-            errs.append(forbidden_field(f"{path}.values", EXISTS_HAS_NONE))
+            errs.forbidden(f"{path}.values", EXISTS_HAS_NONE)
     elif not any_operator:
-        errs.append(invalid_value(f"{path}.operator", operator, BAD_OPERATOR))
+        errs.invalid(f"{path}.operator", operator, BAD_OPERATOR)
     check_label_name(errs, f"{path}.key", item.get("key") or "")
     for i, value in enumerate(values):
         if found := label_value(value):
-            invalid_with(errs, f"{path}.values[{i}]", value, found)
+            errs.invalid_each(f"{path}.values[{i}]", value, found)
 
 
 def check_selector(errs: Errors, selector: Obj | None, path: str) -> None:
@@ -64,7 +58,7 @@ def is_empty(selector: Obj) -> bool:
 
 def well_formed(selector: Obj | None) -> bool:
     """Whether the selector can be evaluated at all."""
-    errs: Errors = []
+    errs = Errors()
     check_selector(errs, selector, "")
     return not errs
 

@@ -10,16 +10,7 @@ from corral.cluster.apiserver.builtin.validation.addresses import (
     is_ip,
     parse_ip,
 )
-from corral.cluster.apiserver.builtin.validation.fields import (
-    Errors,
-    duplicate,
-    forbidden_field,
-    invalid_value,
-    invalid_with,
-    not_supported,
-    one_of,
-    required,
-)
+from corral.cluster.apiserver.builtin.validation.fields import Errors
 from corral.cluster.apiserver.builtin.validation.meta import check_labels
 from corral.cluster.apiserver.builtin.validation.names import (
     dns_label,
@@ -55,42 +46,41 @@ def _headless(spec: Obj) -> bool:
 def _check_type(errs: Errors, spec: Obj) -> None:
     kind = spec.get("type")
     if kind in ("LoadBalancer", "NodePort") and _headless(spec):
-        why = f"may not be set to 'None' for {kind} services"
-        errs.append(invalid_value("spec.clusterIPs[0]", "None", why))
+        errs.invalid("spec.clusterIPs[0]", "None", f"may not be set to 'None' for {kind} services")
     if kind != "ExternalName":
         return
     why = "may not be set for ExternalName services"
     for name in ("clusterIPs", "ipFamilies"):
         if spec.get(name):
-            errs.append(forbidden_field(f"spec.{name}", why))
+            errs.forbidden(f"spec.{name}", why)
     if spec.get("ipFamilyPolicy") is not None:
-        errs.append(forbidden_field("spec.ipFamilyPolicy", why))
+        errs.forbidden("spec.ipFamilyPolicy", why)
     target = (spec.get("externalName") or "").removesuffix(".")
     if target:
-        invalid_with(errs, "spec.externalName", target, dns_subdomain(target))
+        errs.format("spec.externalName", target, dns_subdomain)
     else:
-        errs.append(required("spec.externalName"))
+        errs.required("spec.externalName")
 
 
 def _check_port(errs: Errors, port: Obj, path: str, names: set[str], need_name: bool) -> None:
     name = port.get("name") or ""
     if name:
         if found := dns_label(name):
-            invalid_with(errs, f"{path}.name", name, found)
+            errs.invalid_each(f"{path}.name", name, found)
         if name in names:
-            errs.append(duplicate(f"{path}.name", name))
+            errs.duplicate(f"{path}.name", name)
         names.add(name)
     elif need_name:
-        errs.append(required(f"{path}.name"))
+        errs.required(f"{path}.name")
     number = port.get("port") or 0
     if found := port_number(number):
-        invalid_with(errs, f"{path}.port", number, found)
+        errs.invalid_each(f"{path}.port", number, found)
     if port.get("protocol") not in PROTOCOLS:
-        one_of(errs, f"{path}.protocol", port.get("protocol"), PROTOCOLS)
+        errs.one_of(f"{path}.protocol", port.get("protocol"), PROTOCOLS)
     check_port(errs, port.get("targetPort", 0), f"{path}.targetPort")
     protocol = port.get("appProtocol")
     if protocol is not None:
-        invalid_with(errs, f"{path}.appProtocol", protocol, qualified_name(protocol))
+        errs.format(f"{path}.appProtocol", protocol, qualified_name)
 
 
 def _check_ports_unique(errs: Errors, spec: Obj, ports: list[Obj]) -> None:
@@ -98,14 +88,14 @@ def _check_ports_unique(errs: Errors, spec: Obj, ports: list[Obj]) -> None:
         for i, port in enumerate(ports):
             if port.get("nodePort"):
                 why = "may not be used when `type` is 'ClusterIP'"
-                errs.append(forbidden_field(f"spec.ports[{i}].nodePort", why))
+                errs.forbidden(f"spec.ports[{i}].nodePort", why)
     if len(ports) < 2:
         return
     nodes: set[tuple[str, int]] = set()
     for i, port in enumerate(ports):
         key = (port.get("protocol") or "", port.get("nodePort") or 0)
         if key[1] and key in nodes:
-            errs.append(duplicate(f"spec.ports[{i}].nodePort", key[1]))
+            errs.duplicate(f"spec.ports[{i}].nodePort", key[1])
         nodes.add(key)
     seen: set[tuple[str, int]] = set()
     for i, port in enumerate(ports):
@@ -119,77 +109,74 @@ def _check_ports_unique(errs: Errors, spec: Obj, ports: list[Obj]) -> None:
                 "TargetPort": 0,
                 "NodePort": 0,
             }
-            errs.append(duplicate(f"spec.ports[{i}]", shown))
+            errs.duplicate(f"spec.ports[{i}]", shown)
         seen.add(key)
 
 
 def _check_affinity(errs: Errors, spec: Obj) -> None:
     affinity, config = spec.get("sessionAffinity") or "", spec.get("sessionAffinityConfig")
-    one_of(errs, "spec.sessionAffinity", affinity, ("ClientIP", "None"))
+    errs.one_of("spec.sessionAffinity", affinity, ("ClientIP", "None"))
     path = "spec.sessionAffinityConfig"
     if affinity == "None" and config is not None:
-        why = "must not be set when session affinity is None"
-        errs.append(forbidden_field(path, why))
+        errs.forbidden(path, "must not be set when session affinity is None")
     if affinity != "ClientIP":
         return
     why = "when session affinity type is ClientIP"
     if config is None:
-        errs.append(required(path, why))
+        errs.required(path, why)
     elif config.get("clientIP") is None:
-        errs.append(required(f"{path}.clientIP", why))
+        errs.required(f"{path}.clientIP", why)
     elif (seconds := config["clientIP"].get("timeoutSeconds")) is None:
-        errs.append(required(f"{path}.clientIP.timeoutSeconds", why))
+        errs.required(f"{path}.clientIP.timeoutSeconds", why)
     elif not 0 < seconds <= 86400:
         why = "must be greater than 0 and less than 86400"
-        errs.append(invalid_value(f"{path}.clientIP.timeoutSeconds", seconds, why))
+        errs.invalid(f"{path}.clientIP.timeoutSeconds", seconds, why)
 
 
 def _check_families(errs: Errors, spec: Obj) -> None:
     seen: set[str] = set()
     for i, family in enumerate(spec.get("ipFamilies") or ()):
         if family not in _FAMILIES:
-            errs.append(not_supported(f"spec.ipFamilies[{i}]", family, _FAMILIES))
+            errs.not_supported(f"spec.ipFamilies[{i}]", family, _FAMILIES)
         if family in seen:
-            errs.append(duplicate(f"spec.ipFamilies[{i}]", family))
+            errs.duplicate(f"spec.ipFamilies[{i}]", family)
         seen.add(family)
     policy = spec.get("ipFamilyPolicy")
     if policy is not None and policy not in _FAMILY_POLICIES:
-        errs.append(not_supported("spec.ipFamilyPolicy", policy, _FAMILY_POLICIES))
+        errs.not_supported("spec.ipFamilyPolicy", policy, _FAMILY_POLICIES)
 
 
 def _check_cluster_ips(errs: Errors, spec: Obj, old: Obj) -> None:
     path = "spec.clusterIPs"
     first, ips = spec.get("clusterIP") or "", spec.get("clusterIPs") or []
     if first and not ips:
-        errs.append(required(path))
+        errs.required(path)
     elif first and ips[0] != first:
-        errs.append(invalid_value(path, ips, "first value must match `clusterIP`"))
+        errs.invalid(path, ips, "first value must match `clusterIP`")
     elif not first and ips:
-        errs.append(invalid_value(path, ips, "must be empty when `clusterIP` is not specified"))
+        errs.invalid(path, ips, "must be empty when `clusterIP` is not specified")
     _check_families(errs, spec)
     known, sound = frozenset(old.get("clusterIPs") or ()), True
     for i, ip in enumerate(ips):
         before = len(errs)
         if i == 0 and ip == "None":
             if len(ips) > 1:
-                why = "'None' must be the first and only value"
-                errs.append(invalid_value(path, ips, why))
+                errs.invalid(path, ips, "'None' must be the first and only value")
         else:
             check_ip(errs, ip, f"{path}[{i}]", known)
         sound = sound and len(errs) == before
     if len(ips) > 2:
-        errs.append(invalid_value(path, ips, "may only hold up to 2 values"))
+        errs.invalid(path, ips, "may only hold up to 2 values")
     if not sound:
         return
     if len(ips) > 1 and not dual_stack(ips):
-        why = "may specify no more than one IP for each IP family"
-        errs.append(invalid_value(path, ips, why))
+        errs.invalid(path, ips, "may specify no more than one IP for each IP family")
     if not _headless(spec):
         for i, (ip, family) in enumerate(zip(ips, spec.get("ipFamilies") or (), strict=False)):
             found = parse_ip(ip)
             if found is not None and family in _FAMILIES and family != f"IPv{found.version}":
                 why = f"expected an {family} value as indicated by `ipFamilies[{i}]`"
-                errs.append(invalid_value(f"{path}[{i}]", ip, why))
+                errs.invalid(f"{path}[{i}]", ip, why)
 
 
 def _check_source_ranges(errs: Errors, obj: Obj, spec: Obj, old: Obj) -> None:
@@ -198,14 +185,14 @@ def _check_source_ranges(errs: Errors, obj: Obj, spec: Obj, old: Obj) -> None:
     if ranges:
         path = "spec.LoadBalancerSourceRanges"
         if not is_lb:
-            errs.append(forbidden_field(path, _ONLY_LB))
+            errs.forbidden(path, _ONLY_LB)
         known = {r.strip() for r in old.get("loadBalancerSourceRanges") or ()}
         for i, value in enumerate(ranges):
             check_cidr(errs, value.strip(), f"{path}[{i}]", known)
     elif _RANGES in annotations:
         path = f"metadata.annotations[{_RANGES}]"
         if not is_lb:
-            errs.append(forbidden_field(path, _ONLY_LB))
+            errs.forbidden(path, _ONLY_LB)
         for value in filter(None, annotations[_RANGES].strip().split(",")):
             check_cidr(errs, value.strip(), path)
 
@@ -218,10 +205,9 @@ def _check_traffic(errs: Errors, spec: Obj) -> None:
     where = "spec.externalTrafficPolicy"
     if not external:
         if policy:
-            why = "may only be set for externally-accessible services"
-            errs.append(invalid_value(where, policy, why))
+            errs.invalid(where, policy, "may only be set for externally-accessible services")
     else:
-        one_of(errs, where, policy, ("Cluster", "Local"))
+        errs.one_of(where, policy, ("Cluster", "Local"))
     port, where = spec.get("healthCheckNodePort") or 0, "spec.healthCheckNodePort"
     if kind != "LoadBalancer" or policy != "Local":
         if port:
@@ -229,19 +215,19 @@ def _check_traffic(errs: Errors, spec: Obj) -> None:
                 "may only be set when `type` is 'LoadBalancer' and `externalTrafficPolicy` is "
                 "'Local'"
             )
-            errs.append(invalid_value(where, port, why))
+            errs.invalid(where, port, why)
     elif not port:
-        errs.append(required(where))
+        errs.required(where)
     else:
-        invalid_with(errs, where, port, port_number(port))
+        errs.format(where, port, port_number)
     internal = spec.get("internalTrafficPolicy")
     if internal is None and kind in ("NodePort", "LoadBalancer", "ClusterIP"):
-        errs.append(required("spec.internalTrafficPolicy"))
+        errs.required("spec.internalTrafficPolicy")
     elif internal is not None and internal not in ("Cluster", "Local"):
-        errs.append(not_supported("spec.internalTrafficPolicy", internal, ("Cluster", "Local")))
+        errs.not_supported("spec.internalTrafficPolicy", internal, ("Cluster", "Local"))
     spread = spec.get("trafficDistribution")
     if spread is not None and spread not in _DISTRIBUTIONS:
-        errs.append(not_supported("spec.trafficDistribution", spread, _DISTRIBUTIONS))
+        errs.not_supported("spec.trafficDistribution", spread, _DISTRIBUTIONS)
 
 
 def _check_lb_class(errs: Errors, spec: Obj) -> None:
@@ -249,9 +235,9 @@ def _check_lb_class(errs: Errors, spec: Obj) -> None:
     if name is None:
         return
     if spec.get("type") == "LoadBalancer":
-        invalid_with(errs, "spec.loadBalancerClass", name, qualified_name(name))
+        errs.format("spec.loadBalancerClass", name, qualified_name)
     else:
-        errs.append(forbidden_field("spec.loadBalancerClass", _ONLY_LB))
+        errs.forbidden("spec.loadBalancerClass", _ONLY_LB)
 
 
 def _check(errs: Errors, obj: Obj, old: Obj) -> None:
@@ -259,10 +245,10 @@ def _check(errs: Errors, obj: Obj, old: Obj) -> None:
     annotations = (obj.get("metadata") or {}).get("annotations") or {}
     if _MODE in annotations and _HINTS in annotations and annotations[_MODE] != annotations[_HINTS]:
         why = f"must match annotations[{_HINTS}] when both are specified"
-        errs.append(invalid_value(f"metadata.annotations[{_MODE}]", annotations[_MODE], why))
+        errs.invalid(f"metadata.annotations[{_MODE}]", annotations[_MODE], why)
     ports = spec.get("ports") or []
     if not ports and not _headless(spec) and spec.get("type") != "ExternalName":
-        errs.append(required("spec.ports"))
+        errs.required("spec.ports")
     _check_type(errs, spec)
     names: set[str] = set()
     for i, port in enumerate(ports):
@@ -276,21 +262,21 @@ def _check(errs: Errors, obj: Obj, old: Obj) -> None:
         check_ip(errs, ip, f"spec.externalIPs[{i}]", known)
         if len(errs) == before:
             check_endpoint_ip(errs, ip, f"spec.externalIPs[{i}]")
-    one_of(errs, "spec.type", spec.get("type"), _TYPES)
+    errs.one_of("spec.type", spec.get("type"), _TYPES)
     _check_ports_unique(errs, spec, ports)
     _check_source_ranges(errs, obj, spec, old)
     allocate, is_lb = spec.get("allocateLoadBalancerNodePorts"), spec.get("type") == "LoadBalancer"
     if allocate is not None and not is_lb:
-        errs.append(forbidden_field("spec.allocateLoadBalancerNodePorts", _ONLY_LB))
+        errs.forbidden("spec.allocateLoadBalancerNodePorts", _ONLY_LB)
     if allocate is None and is_lb:
-        errs.append(required("allocateLoadBalancerNodePorts"))
+        errs.required("allocateLoadBalancerNodePorts")
     _check_lb_class(errs, spec)
     _check_traffic(errs, spec)
 
 
 def _stopped_by_addresses(errs: Errors, spec: Obj, old: Obj) -> bool:
     """Addresses are looked at before anything else is: what is wrong there stands alone."""
-    found: Errors = []
+    found = Errors()
     if spec.get("type") != "ExternalName":
         _check_cluster_ips(found, spec, old)
     if found:
@@ -298,7 +284,7 @@ def _stopped_by_addresses(errs: Errors, spec: Obj, old: Obj) -> bool:
     return bool(found)
 
 
-def validate_service(errs: Errors, obj: Obj, version: str) -> None:
+def validate_service(errs: Errors, obj: Obj) -> None:
     if not _stopped_by_addresses(errs, obj.get("spec") or {}, {}):
         _check(errs, obj, {})
 
@@ -311,16 +297,15 @@ def _check_ip_changes(errs: Errors, new: Obj, old: Obj) -> None:
     if len(after) == len(before):
         for i, ip in enumerate(before):
             if after[i] != ip:
-                errs.append(invalid_value(f"spec.clusterIPs[{i}]", after, fixed))
+                errs.invalid(f"spec.clusterIPs[{i}]", after, fixed)
         return
     if len(before) > len(after) and not after:
-        why = "primary clusterIP can not be unset"
-        errs.append(invalid_value("spec.clusterIPs[0]", None, why))
+        errs.invalid("spec.clusterIPs[0]", None, "primary clusterIP can not be unset")
     if before and after and after[0] != before[0]:
-        errs.append(invalid_value("spec.clusterIPs[0]", after, fixed))
+        errs.invalid("spec.clusterIPs[0]", after, fixed)
     if len(before) > len(after) == 1 and new.get("ipFamilyPolicy") != "SingleStack":
         why = "must be set to 'SingleStack' when releasing the secondary clusterIP"
-        errs.append(invalid_value("spec.ipFamilyPolicy", new.get("ipFamilyPolicy"), why))
+        errs.invalid("spec.ipFamilyPolicy", new.get("ipFamilyPolicy"), why)
 
 
 def _check_family_changes(errs: Errors, new: Obj, old: Obj) -> None:
@@ -331,19 +316,19 @@ def _check_family_changes(errs: Errors, new: Obj, old: Obj) -> None:
     if len(after) == len(before):
         for i, family in enumerate(before):
             if after[i] != family:
-                errs.append(invalid_value(path, after, fixed))
+                errs.invalid(path, after, fixed)
         return
     ips = new.get("clusterIPs") or []
     if len(before) > len(after) and not ips:
-        errs.append(invalid_value(path, after or None, "primary ipFamily can not be unset"))
+        errs.invalid(path, after or None, "primary ipFamily can not be unset")
     if before and after and after[0] != before[0]:
-        errs.append(invalid_value(path, ips, fixed))
+        errs.invalid(path, ips, fixed)
     if len(before) > len(after) == 1 and new.get("ipFamilyPolicy") != "SingleStack":
         why = "must be set to 'SingleStack' when releasing the secondary ipFamily"
-        errs.append(invalid_value("spec.ipFamilyPolicy", new.get("ipFamilyPolicy"), why))
+        errs.invalid("spec.ipFamilyPolicy", new.get("ipFamilyPolicy"), why)
 
 
-def validate_service_update(errs: Errors, new: Obj, old: Obj, version: str) -> None:
+def validate_service_update(errs: Errors, new: Obj, old: Obj) -> None:
     after, before = new.get("spec") or {}, old.get("spec") or {}
     if _stopped_by_addresses(errs, after, before):
         return
@@ -353,12 +338,12 @@ def validate_service_update(errs: Errors, new: Obj, old: Obj, version: str) -> N
     both_lb = after.get("type") == before.get("type") == "LoadBalancer"
     name = after.get("loadBalancerClass")
     if both_lb and name != before.get("loadBalancerClass"):
-        errs.append(invalid_value("spec.loadBalancerClass", name, "may not change once set"))
+        errs.invalid("spec.loadBalancerClass", name, "may not change once set")
     _check_lb_class(errs, after)
     local = after.get("externalTrafficPolicy") == before.get("externalTrafficPolicy") == "Local"
     port = "healthCheckNodePort"
     if both_lb and local and (after.get(port) or 0) != (before.get(port) or 0):
-        errs.append(forbidden_field(f"spec.{port}", "field is immutable"))
+        errs.forbidden(f"spec.{port}", "field is immutable")
     _check(errs, new, before)
 
 
@@ -372,24 +357,22 @@ def check_load_balancer(errs: Errors, new: Obj, old: Obj, *, ip_mode: bool) -> N
             check_ip(errs, ip, f"{path}.ip", known)
         if ip_mode and mode is None:
             if ip:
-                errs.append(required(f"{path}.ipMode", "must be specified when `ip` is set"))
+                errs.required(f"{path}.ipMode", "must be specified when `ip` is set")
         elif ip_mode and not ip:
-            why = "may not be specified when `ip` is not set"
-            errs.append(forbidden_field(f"{path}.ipMode", why))
+            errs.forbidden(f"{path}.ipMode", "may not be specified when `ip` is not set")
         elif ip_mode and mode not in ("Proxy", "VIP"):
-            errs.append(not_supported(f"{path}.ipMode", mode, ("Proxy", "VIP")))
+            errs.not_supported(f"{path}.ipMode", mode, ("Proxy", "VIP"))
         if host:
-            invalid_with(errs, f"{path}.hostname", host, dns_subdomain(host))
+            errs.format(f"{path}.hostname", host, dns_subdomain)
             if is_ip(host):
-                why = "must be a DNS name, not an IP address"
-                errs.append(invalid_value(f"{path}.hostname", host, why))
+                errs.invalid(f"{path}.hostname", host, "must be a DNS name, not an IP address")
 
 
-def validate_service_status(errs: Errors, new: Obj, old: Obj, version: str) -> None:
+def validate_service_status(errs: Errors, new: Obj, old: Obj) -> None:
     after = (new.get("status") or {}).get("loadBalancer") or {}
     before = (old.get("status") or {}).get("loadBalancer") or {}
     if after.get("ingress") and (new.get("spec") or {}).get("type") != "LoadBalancer":
         why = "may only be used when `spec.type` is 'LoadBalancer'"
-        errs.append(forbidden_field("status.loadBalancer.ingress", why))
+        errs.forbidden("status.loadBalancer.ingress", why)
         return
     check_load_balancer(errs, after, before, ip_mode=True)

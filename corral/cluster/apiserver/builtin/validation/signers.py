@@ -2,12 +2,7 @@
 
 from __future__ import annotations
 
-from corral.cluster.apiserver.builtin.validation.fields import (
-    Errors,
-    invalid_value,
-    required,
-    too_long,
-)
+from corral.cluster.apiserver.builtin.validation.fields import Errors
 from corral.cluster.apiserver.builtin.validation.names import dns_label, dns_subdomain
 
 __all__ = ["check_signer_name"]
@@ -15,31 +10,29 @@ __all__ = ["check_signer_name"]
 
 def check_signer_name(errs: Errors, name: str, path: str) -> None:
     if not name:
-        errs.append(required(path))
+        errs.required(path)
         return
     segments = name.split("/")
     if len(segments) != 2:
         why = "must be a fully qualified domain and path of the form 'example.com/signer-name'"
-        errs.append(invalid_value(path, name, why))
+        errs.invalid(path, name, why)
         return
     domain, tail = segments
     if len(domain) > 253:
-        errs.append(too_long(path, 253))
+        errs.too_long(path, 253)
     labels = domain.split(".")
     for label in labels:
         if found := dns_label(label):
             for message in found:
-                why = f'validating label "{label}": {message}'
-                errs.append(invalid_value(path, domain, why))
+                errs.invalid(path, domain, f'validating label "{label}": {message}')
             break
     if len(labels) < 2:
         why = "should be a domain with at least two segments separated by dots"
-        errs.append(invalid_value(path, domain, why))
+        errs.invalid(path, domain, why)
     for label in tail.split("."):
         if found := dns_subdomain(label):
             for message in found:
-                why = f'validating label "{label}": {message}'
-                errs.append(invalid_value(path, tail, why))
+                errs.invalid(path, tail, f'validating label "{label}": {message}')
             break
     if len(name) > 571:
-        errs.append(too_long(path, 571))
+        errs.too_long(path, 571)

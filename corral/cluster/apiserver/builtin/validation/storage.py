@@ -2,20 +2,7 @@
 
 from __future__ import annotations
 
-from corral.cluster.apiserver.builtin.validation.fields import (
-    Errors,
-    duplicate,
-    forbidden_field,
-    immutable,
-    immutable_beta,
-    invalid_value,
-    invalid_with,
-    non_negative,
-    not_supported,
-    required,
-    same,
-    too_long,
-)
+from corral.cluster.apiserver.builtin.validation.fields import Errors, non_negative, same
 from corral.cluster.apiserver.builtin.validation.names import dns_subdomain, qualified_name
 from corral.cluster.apiserver.builtin.validation.projected import check_token_expiration
 from corral.cluster.apiserver.builtin.validation.selectors import check_label_name
@@ -41,14 +28,14 @@ _SIZE = 256 * 1024
 
 def _check_parameters(errs: Errors, params: dict[str, str], *, needed: bool) -> None:
     if len(params) > 512:
-        errs.append(too_long("parameters", 512))
+        errs.too_long("parameters", 512)
         return
     if "" in params:
-        errs.append(invalid_value("parameters", "", "field can not be empty."))
+        errs.invalid("parameters", "", "field can not be empty.")
     if sum(len(k) + len(v) for k, v in params.items()) > _SIZE:
-        errs.append(too_long("parameters", _SIZE))
+        errs.too_long("parameters", _SIZE)
     if needed and not params:
-        errs.append(required("parameters", "must contain at least one key/value pair"))
+        errs.required("parameters", "must contain at least one key/value pair")
 
 
 def _check_topologies(errs: Errors, terms: list[Obj]) -> None:
@@ -59,44 +46,43 @@ def _check_topologies(errs: Errors, terms: list[Obj]) -> None:
         for j, item in enumerate(term.get("matchLabelExpressions") or ()):
             key, values = item.get("key") or "", item.get("values") or []
             if not values:
-                errs.append(required(f"{path}[{j}].values"))
+                errs.required(f"{path}[{j}].values")
             known: set[str] = set()
             for k, value in enumerate(values):
                 if value in known:
-                    errs.append(duplicate(f"{path}[{j}].values[{k}]", value))
+                    errs.duplicate(f"{path}[{j}].values[{k}]", value)
                 known.add(value)
             check_label_name(errs, f"{path}[{j}].key", key)
             if key in found:
-                errs.append(duplicate(f"{path}[{j}].key", key))
+                errs.duplicate(f"{path}[{j}].key", key)
             found[key] = frozenset(values)
         topology = frozenset(found.items())
         if topology in seen:
-            errs.append(duplicate(path, ""))
+            errs.duplicate(path, "")
         seen.add(topology)
 
 
-def validate_storage_class(errs: Errors, obj: Obj, version: str) -> None:
+def validate_storage_class(errs: Errors, obj: Obj) -> None:
     if provisioner := obj.get("provisioner"):
         lowered = provisioner.lower()
-        invalid_with(errs, "provisioner", lowered, qualified_name(lowered))
+        errs.format("provisioner", lowered, qualified_name)
     _check_parameters(errs, obj.get("parameters") or {}, needed=False)
     policy = obj.get("reclaimPolicy")
     if policy and policy not in ("Delete", "Retain"):
-        errs.append(not_supported("reclaimPolicy", policy, ("Delete", "Retain")))
+        errs.not_supported("reclaimPolicy", policy, ("Delete", "Retain"))
     mode = obj.get("volumeBindingMode")
     if mode is None:
-        errs.append(required("volumeBindingMode"))
+        errs.required("volumeBindingMode")
     elif mode not in ("Immediate", "WaitForFirstConsumer"):
-        allowed = ("Immediate", "WaitForFirstConsumer")
-        errs.append(not_supported("volumeBindingMode", mode, allowed))
+        errs.not_supported("volumeBindingMode", mode, ("Immediate", "WaitForFirstConsumer"))
     _check_topologies(errs, obj.get("allowedTopologies") or [])
     if not provisioner:
-        errs.append(required("provisioner"))
+        errs.required("provisioner")
 
 
-def validate_storage_class_update(errs: Errors, new: Obj, old: Obj, version: str) -> None:
+def validate_storage_class_update(errs: Errors, new: Obj, old: Obj) -> None:
     for name in ("provisioner", "parameters", "reclaimPolicy", "volumeBindingMode"):
-        immutable_beta(errs, name, new.get(name), old.get(name))
+        errs.immutable_beta(name, new.get(name), old.get(name))
 
 
 def _check_driver(errs: Errors, spec: Obj) -> None:
@@ -106,69 +92,68 @@ def _check_driver(errs: Errors, spec: Obj) -> None:
         ("storageCapacity", "storageCapacity"),
     ):
         if spec.get(name) is None:
-            errs.append(required(f"spec.{shown}"))
+            errs.required(f"spec.{shown}")
     policy = spec.get("fsGroupPolicy")
     allowed = ("File", "None", "ReadWriteOnceWithFSType")
     if policy is not None and policy not in allowed:
-        errs.append(not_supported("spec.fsGroupPolicy", policy, allowed))
+        errs.not_supported("spec.fsGroupPolicy", policy, allowed)
     seen: set[str] = set()
     for i, request in enumerate(spec.get("tokenRequests") or ()):
         audience, path = request.get("audience") or "", f"spec.tokenRequests[{i}]"
         if audience in seen:
-            errs.append(duplicate(f"{path}.audience", audience))
+            errs.duplicate(f"{path}.audience", audience)
             continue
         seen.add(audience)
         if (seconds := request.get("expirationSeconds")) is not None:
             check_token_expiration(errs, seconds, f"{path}.expirationSeconds")
     for mode in spec.get("volumeLifecycleModes") or ():
         if mode not in ("Persistent", "Ephemeral"):
-            where = "spec.volumeLifecycleModes"
-            errs.append(not_supported(where, mode, ("Persistent", "Ephemeral")))
+            errs.not_supported("spec.volumeLifecycleModes", mode, ("Persistent", "Ephemeral"))
     period = spec.get("nodeAllocatableUpdatePeriodSeconds")
     if period is not None and period < 10:
         why = "must be greater than or equal to 10 seconds"
-        errs.append(invalid_value("spec.nodeAllocatableUpdatePeriodSeconds", period, why))
+        errs.invalid("spec.nodeAllocatableUpdatePeriodSeconds", period, why)
 
 
-def validate_csi_driver(errs: Errors, obj: Obj, version: str) -> None:
+def validate_csi_driver(errs: Errors, obj: Obj) -> None:
     _check_driver(errs, obj.get("spec") or {})
 
 
-def validate_csi_driver_update(errs: Errors, new: Obj, old: Obj, version: str) -> None:
+def validate_csi_driver_update(errs: Errors, new: Obj, old: Obj) -> None:
     after, before = new.get("spec") or {}, old.get("spec") or {}
     _check_driver(errs, after)
     name = "attachRequired"
-    immutable(errs, "spec.attachedRequired", after.get(name), before.get(name))
+    errs.immutable("spec.attachedRequired", after.get(name), before.get(name))
     name = "volumeLifecycleModes"
-    immutable_beta(errs, f"spec.{name}", after.get(name), before.get(name))
+    errs.immutable_beta(f"spec.{name}", after.get(name), before.get(name))
 
 
-def validate_csi_node(errs: Errors, obj: Obj, version: str) -> None:
+def validate_csi_node(errs: Errors, obj: Obj) -> None:
     seen: set[str] = set()
     for i, driver in enumerate((obj.get("spec") or {}).get("drivers") or ()):
         path, name = f"spec.drivers[{i}]", driver.get("name") or ""
         check_csi_driver_name(errs, name, f"{path}.name")
         node = driver.get("nodeID") or ""
         if not node:
-            errs.append(required(f"{path}.nodeID"))
+            errs.required(f"{path}.nodeID")
         if len(node) > 256:
-            errs.append(invalid_value(f"{path}.nodeID", node, "must be 256 characters or less"))
+            errs.invalid(f"{path}.nodeID", node, "must be 256 characters or less")
         non_negative(errs, driver.get("allocatable") or {}, f"{path}.allocatable", "count")
         if name in seen:
-            errs.append(duplicate(f"{path}.name", name))
+            errs.duplicate(f"{path}.name", name)
         seen.add(name)
         keys: set[str] = set()
         for key in driver.get("topologyKeys") or ():
             if not key:
-                errs.append(required(path, key))
+                errs.required(path, key)
             if key in keys:
-                errs.append(duplicate(path, key))
+                errs.duplicate(path, key)
             keys.add(key)
-            invalid_with(errs, path, key, qualified_name(key))
+            errs.format(path, key, qualified_name)
 
 
-def validate_csi_node_update(errs: Errors, new: Obj, old: Obj, version: str) -> None:
-    validate_csi_node(errs, new, version)
+def validate_csi_node_update(errs: Errors, new: Obj, old: Obj) -> None:
+    validate_csi_node(errs, new)
     after = {d.get("name"): d for d in (new.get("spec") or {}).get("drivers") or ()}
     for driver in (old.get("spec") or {}).get("drivers") or ():
         current = after.get(driver.get("name"))
@@ -178,48 +163,46 @@ def validate_csi_node_update(errs: Errors, new: Obj, old: Obj, version: str) -> 
             {k: v for k, v in d.items() if k != "allocatable"} for d in (current, driver)
         )
         if not same(kept, before):
-            shown = capitalised(kept)
-            errs.append(invalid_value("spec.drivers", shown, "field is immutable"))
+            errs.invalid("spec.drivers", capitalised(kept), "field is immutable")
 
 
-def validate_attachment(errs: Errors, obj: Obj, version: str) -> None:
+def validate_attachment(errs: Errors, obj: Obj) -> None:
     spec = obj.get("spec") or {}
     source, path = spec.get("source") or {}, "spec.source"
     inline, name = source.get("inlineVolumeSpec"), source.get("persistentVolumeName")
     both = "must specify exactly one of inlineVolumeSpec and persistentVolumeName"
     if inline is None and name is None:
-        errs.append(required(path, both))
+        errs.required(path, both)
     elif inline is not None and name is not None:
-        errs.append(forbidden_field(path, both))
+        errs.forbidden(path, both)
     elif name == "":
-        why = "must specify non empty persistentVolumeName"
-        errs.append(required(f"{path}.persistentVolumeName", why))
+        errs.required(f"{path}.persistentVolumeName", "must specify non empty persistentVolumeName")
     node = spec.get("nodeName") or ""
-    invalid_with(errs, "spec.nodeName", node, dns_subdomain(node))
+    errs.format("spec.nodeName", node, dns_subdomain)
     if name is not None:
-        invalid_with(errs, f"{path}.persistentVolumeName", name, dns_subdomain(name))
+        errs.format(f"{path}.persistentVolumeName", name, dns_subdomain)
     if not spec.get("attacher"):
-        errs.append(required("spec.attacher"))
+        errs.required("spec.attacher")
     else:
         check_csi_driver_name(errs, spec["attacher"], "spec.attacher")
 
 
-def validate_attachment_update(errs: Errors, new: Obj, old: Obj, version: str) -> None:
-    validate_attachment(errs, new, version)
-    immutable_beta(errs, "spec", new.get("spec"), old.get("spec"))
+def validate_attachment_update(errs: Errors, new: Obj, old: Obj) -> None:
+    validate_attachment(errs, new)
+    errs.immutable_beta("spec", new.get("spec"), old.get("spec"))
 
 
-def validate_attributes_class(errs: Errors, obj: Obj, version: str) -> None:
+def validate_attributes_class(errs: Errors, obj: Obj) -> None:
     if name := obj.get("driverName"):
         lowered = name.lower()
-        invalid_with(errs, "driverName", lowered, qualified_name(lowered))
+        errs.format("driverName", lowered, qualified_name)
     else:
-        errs.append(required("driverName"))
+        errs.required("driverName")
     _check_parameters(errs, obj.get("parameters") or {}, needed=True)
 
 
-def validate_attributes_class_update(errs: Errors, new: Obj, old: Obj, version: str) -> None:
+def validate_attributes_class_update(errs: Errors, new: Obj, old: Obj) -> None:
     for name in ("driverName", "parameters"):
         if not same(new.get(name), old.get(name)):
-            errs.append(forbidden_field(name, f"updates to {name} are forbidden."))
-    validate_attributes_class(errs, new, version)
+            errs.forbidden(name, f"updates to {name} are forbidden.")
+    validate_attributes_class(errs, new)

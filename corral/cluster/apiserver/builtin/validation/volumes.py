@@ -10,23 +10,8 @@ from corral.cluster.apiserver.builtin.validation.downward import (
     check_field_ref,
     check_resource_field_ref,
 )
-from corral.cluster.apiserver.builtin.validation.fields import (
-    Errors,
-    duplicate,
-    forbidden_field,
-    int_of,
-    invalid_value,
-    invalid_with,
-    not_supported,
-    one_of,
-    required,
-    too_long,
-)
-from corral.cluster.apiserver.builtin.validation.names import (
-    dns_label,
-    dns_subdomain,
-    in_range,
-)
+from corral.cluster.apiserver.builtin.validation.fields import Errors, int_of
+from corral.cluster.apiserver.builtin.validation.names import dns_label, dns_subdomain, in_range
 from corral.cluster.apiserver.builtin.validation.paths import (
     check_local_path,
     check_no_backsteps,
@@ -57,11 +42,11 @@ SourceCheck = Callable[[Errors, Obj, str], None]
 
 def check_csi_driver_name(errs: Errors, name: str, path: str) -> None:
     if not name:
-        errs.append(required(path))
+        errs.required(path)
         return
     if len(name) > 63:
-        errs.append(too_long(path, 63))
-    invalid_with(errs, path, name, dns_subdomain(name.lower()))
+        errs.too_long(path, 63)
+    errs.invalid_each(path, name, dns_subdomain(name.lower()))
 
 
 def _needs(*names: str) -> SourceCheck:
@@ -70,7 +55,7 @@ def _needs(*names: str) -> SourceCheck:
     def check(errs: Errors, source: Obj, path: str) -> None:
         for name in names:
             if not source.get(name):
-                errs.append(required(f"{path}.{name}"))
+                errs.required(f"{path}.{name}")
 
     return check
 
@@ -78,42 +63,40 @@ def _needs(*names: str) -> SourceCheck:
 def _empty_dir(errs: Errors, source: Obj, path: str) -> None:
     limit = source.get("sizeLimit")
     if limit is not None and nano(limit) < 0:
-        why = "SizeLimit field must be a valid resource quantity"
-        errs.append(forbidden_field(f"{path}.sizeLimit", why))
+        errs.forbidden(f"{path}.sizeLimit", "SizeLimit field must be a valid resource quantity")
 
 
 def _host_path(errs: Errors, source: Obj, path: str) -> None:
     where = source.get("path") or ""
     if not where:
-        errs.append(required(f"{path}.path"))
+        errs.required(f"{path}.path")
         return
     check_no_backsteps(errs, where, f"{path}.path")
     kind = source.get("type")
     if kind is not None and kind not in _HOST_PATH_TYPES:
-        errs.append(not_supported(f"{path}.type", kind, _HOST_PATH_TYPES))
+        errs.not_supported(f"{path}.type", kind, _HOST_PATH_TYPES)
 
 
 def _git_repo(errs: Errors, source: Obj, path: str) -> None:
     if not source.get("repository"):
-        errs.append(required(f"{path}.repository"))
+        errs.required(f"{path}.repository")
     check_local_path(errs, source.get("directory") or "", f"{path}.directory")
 
 
 def _disk(name: str) -> SourceCheck:
     def check(errs: Errors, source: Obj, path: str) -> None:
         if not source.get(name):
-            errs.append(required(f"{path}.{name}"))
+            errs.required(f"{path}.{name}")
         partition = int_of(source.get("partition"))
         if not 0 <= partition <= 255:
-            errs.append(invalid_value(f"{path}.partition", partition, _PARTITION))
+            errs.invalid(f"{path}.partition", partition, _PARTITION)
 
     return check
 
 
 def _check_mode(errs: Errors, mode: Any, path: str) -> None:
     if mode is not None and not 0 <= mode <= 0o777:
-        why = "must be a number between 0 and 0777 (octal), both inclusive"
-        errs.append(invalid_value(path, mode, why))
+        errs.invalid(path, mode, "must be a number between 0 and 0777 (octal), both inclusive")
 
 
 def _keyed(name: str) -> SourceCheck:
@@ -121,7 +104,7 @@ def _keyed(name: str) -> SourceCheck:
 
     def check(errs: Errors, source: Obj, path: str) -> None:
         if not source.get(name):
-            errs.append(required(f"{path}.{name}"))
+            errs.required(f"{path}.{name}")
         _check_mode(errs, source.get("defaultMode"), f"{path}.defaultMode")
         for i, item in enumerate(source.get("items") or ()):
             check_key_to_path(errs, item, f"{path}.items[{i}]")
@@ -131,10 +114,10 @@ def _keyed(name: str) -> SourceCheck:
 
 def check_key_to_path(errs: Errors, item: Obj, path: str) -> None:
     if not item.get("key"):
-        errs.append(required(f"{path}.key"))
+        errs.required(f"{path}.key")
     target = item.get("path") or ""
     if not target:
-        errs.append(required(f"{path}.path"))
+        errs.required(f"{path}.path")
     check_unreserved_path(errs, target, f"{path}.path")
     _check_mode(errs, item.get("mode"), f"{path}.mode")
 
@@ -143,57 +126,54 @@ def _nfs(errs: Errors, source: Obj, path: str) -> None:
     _needs("server", "path")(errs, source, path)
     where = source.get("path") or ""
     if not where.startswith("/"):
-        errs.append(invalid_value(f"{path}.path", where, "must be an absolute path"))
+        errs.invalid(f"{path}.path", where, "must be an absolute path")
 
 
 def _iscsi(errs: Errors, source: Obj, path: str) -> None:
     _needs("targetPortal")(errs, source, path)
     iqn = source.get("iqn") or ""
     if not iqn:
-        errs.append(required(f"{path}.iqn"))
+        errs.required(f"{path}.iqn")
     elif not iqn.startswith(("iqn", "eui", "naa")):
-        why = "must be valid format starting with iqn, eui, or naa"
-        errs.append(invalid_value(f"{path}.iqn", iqn, why))
+        errs.invalid(f"{path}.iqn", iqn, "must be valid format starting with iqn, eui, or naa")
     lun = int_of(source.get("lun"))
-    invalid_with(errs, f"{path}.lun", lun, in_range(lun, 0, 255))
+    errs.invalid_each(f"{path}.lun", lun, in_range(lun, 0, 255))
     if (source.get("chapAuthDiscovery") or source.get("chapAuthSession")) and not source.get(
         "secretRef"
     ):
-        errs.append(required(f"{path}.secretRef"))
+        errs.required(f"{path}.secretRef")
 
 
 def _fc(errs: Errors, source: Obj, path: str) -> None:
     targets, ids = source.get("targetWWNs"), source.get("wwids")
     where = f"{path}.targetWWNs"
     if not targets and not ids:
-        why = "must specify either targetWWNs or wwids, but not both"
-        errs.append(required(where, why))
+        errs.required(where, "must specify either targetWWNs or wwids, but not both")
     if targets and ids:
-        why = "targetWWNs and wwids can not be specified simultaneously"
-        errs.append(invalid_value(where, targets, why))
+        errs.invalid(where, targets, "targetWWNs and wwids can not be specified simultaneously")
     if targets:
         lun = source.get("lun")
         if lun is None:
-            errs.append(required(f"{path}.lun", "lun is required if targetWWNs is specified"))
+            errs.required(f"{path}.lun", "lun is required if targetWWNs is specified")
         else:
-            invalid_with(errs, f"{path}.lun", lun, in_range(lun, 0, 255))
+            errs.invalid_each(f"{path}.lun", lun, in_range(lun, 0, 255))
 
 
 def check_downward_file(errs: Errors, item: Obj, path: str) -> None:
     target = item.get("path") or ""
     if not target:
-        errs.append(required(f"{path}.path"))
+        errs.required(f"{path}.path")
     check_unreserved_path(errs, target, f"{path}.path")
     field, resource = item.get("fieldRef"), item.get("resourceFieldRef")
     if field is not None:
         check_field_ref(errs, field, VOLUME_FIELDS, f"{path}.fieldRef")
         if resource is not None:
             why = "fieldRef and resourceFieldRef can not be specified simultaneously"
-            errs.append(invalid_value(path, "resource", why))
+            errs.invalid(path, "resource", why)
     elif resource is not None:
         check_resource_field_ref(errs, resource, f"{path}.resourceFieldRef", volume=True)
     else:
-        errs.append(required(path, "one of fieldRef and resourceFieldRef is required"))
+        errs.required(path, "one of fieldRef and resourceFieldRef is required")
     _check_mode(errs, item.get("mode"), f"{path}.mode")
 
 
@@ -214,9 +194,9 @@ def _csi(errs: Errors, source: Obj, path: str) -> None:
     if secret is not None:
         name = secret.get("name") or ""
         if not name:
-            errs.append(required(f"{path}.nodePublishSecretRef.name"))
+            errs.required(f"{path}.nodePublishSecretRef.name")
         else:
-            invalid_with(errs, f"{path}.name", name, dns_subdomain(name))
+            errs.format(f"{path}.name", name, dns_subdomain)
 
 
 def _ephemeral(errs: Errors, source: Obj, path: str) -> None:
@@ -225,15 +205,15 @@ def _ephemeral(errs: Errors, source: Obj, path: str) -> None:
 
     template = source.get("volumeClaimTemplate")
     if template is None:
-        errs.append(required(f"{path}.volumeClaimTemplate"))
+        errs.required(f"{path}.volumeClaimTemplate")
     else:
         check_claim_template(errs, template, f"{path}.volumeClaimTemplate")
 
 
 def _image(errs: Errors, source: Obj, path: str) -> None:
     if not source.get("reference"):
-        errs.append(required(f"{path}.reference"))
-    one_of(errs, f"{path}.pullPolicy", source.get("pullPolicy"), PULL_POLICIES)
+        errs.required(f"{path}.reference")
+    errs.one_of(f"{path}.pullPolicy", source.get("pullPolicy"), PULL_POLICIES)
 
 
 def _free(errs: Errors, source: Obj, path: str) -> None:
@@ -282,7 +262,7 @@ def _check_source(errs: Errors, volume: Obj, pod_name: str, path: str) -> None:
     if len(kinds) > 1:
         kinds.sort(key=_ORDER.__getitem__)
     elif not kinds:
-        errs.append(required(path, "must specify a volume type"))
+        errs.required(path, "must specify a volume type")
         return
     kind = kinds[0]
     where, check = SOURCE_CHECKS[kind]
@@ -290,10 +270,9 @@ def _check_source(errs: Errors, volume: Obj, pod_name: str, path: str) -> None:
     if kind == "ephemeral" and pod_name and volume.get("name"):
         claim = f"{pod_name}-{volume['name']}"
         for message in dns_subdomain(claim):
-            why = f'PVC name "{claim}": {message}'
-            errs.append(invalid_value(f"{path}.name", volume["name"], why))
+            errs.invalid(f"{path}.name", volume["name"], f'PVC name "{claim}": {message}')
     for extra in kinds[1:]:
-        errs.append(forbidden_field(f"{path}.{extra}", MORE_THAN_ONE))
+        errs.forbidden(f"{path}.{extra}", MORE_THAN_ONE)
 
 
 def check_volumes(errs: Errors, volumes: list[Obj], pod_name: str, path: str) -> dict[str, Obj]:
@@ -306,16 +285,15 @@ def check_volumes(errs: Errors, volumes: list[Obj], pod_name: str, path: str) ->
         _check_source(errs, volume, pod_name, where)
         name = volume.get("name") or ""
         if not name:
-            errs.append(required(f"{where}.name"))
+            errs.required(f"{where}.name")
         elif found := dns_label(name):
-            invalid_with(errs, f"{where}.name", name, found)
+            errs.invalid_each(f"{where}.name", name, found)
         if name in good:
-            errs.append(duplicate(f"{where}.name", name))
+            errs.duplicate(f"{where}.name", name)
         if len(errs) == before:
             good[name] = volume
         claim = volume.get("persistentVolumeClaim")
         if pod_name and claim and claim.get("claimName") in made:
             why = "must not reference a PVC that gets created for an ephemeral volume"
-            where = f"{where}.persistentVolumeClaim.claimName"
-            errs.append(invalid_value(where, claim["claimName"], why))
+            errs.invalid(f"{where}.persistentVolumeClaim.claimName", claim["claimName"], why)
     return good

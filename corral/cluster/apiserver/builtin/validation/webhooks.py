@@ -5,16 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from urllib.parse import urlsplit
 
-from corral.cluster.apiserver.builtin.validation.fields import (
-    Errors,
-    duplicate,
-    invalid_value,
-    invalid_with,
-    not_supported,
-    repeated,
-    required,
-    too_many,
-)
+from corral.cluster.apiserver.builtin.validation.fields import Errors, repeated
 from corral.cluster.apiserver.builtin.validation.names import (
     dns1035_label,
     dns_subdomain,
@@ -42,43 +33,39 @@ _FORM = "; desired format: https://host[/path]"
 
 def _check_resources(errs: Errors, resources: list[str], path: str) -> None:
     if not resources:
-        errs.append(required(path))
+        errs.required(path)
     whole: set[str] = set()
     anywhere: set[str] = set()
     plain = False
     for i, text in enumerate(resources):
         where = f"{path}[{i}]"
         if not text:
-            errs.append(required(where))
+            errs.required(where)
             continue
         resource, slash, sub = text.partition("/")
         if not slash:
             plain = text != "*"
             continue
         if resource in whole:
-            why = f"if '{resource}/*' is present, must not specify {text}"
-            errs.append(invalid_value(where, text, why))
+            errs.invalid(where, text, f"if '{resource}/*' is present, must not specify {text}")
         if sub in anywhere:
-            why = f"if '*/{sub}' is present, must not specify {text}"
-            errs.append(invalid_value(where, text, why))
+            errs.invalid(where, text, f"if '*/{sub}' is present, must not specify {text}")
         if sub == "*":
             whole.add(resource)
         if resource == "*":
             anywhere.add(sub)
     if len(resources) > 1 and "*/*" in resources:
-        why = "if '*/*' is present, must not specify other resources"
-        errs.append(invalid_value(path, resources, why))
+        errs.invalid(path, resources, "if '*/*' is present, must not specify other resources")
     if "*" in resources and plain:
         why = "if '*' is present, must not specify other resources without subresources"
-        errs.append(invalid_value(path, resources, why))
+        errs.invalid(path, resources, why)
 
 
 def _check_list(errs: Errors, values: list[str], path: str, what: str) -> None:
     if not values:
-        errs.append(required(path))
+        errs.required(path)
     if len(values) > 1 and "*" in values:
-        why = f"if '*' is present, must not specify other {what}"
-        errs.append(invalid_value(path, values, why))
+        errs.invalid(path, values, f"if '*' is present, must not specify other {what}")
 
 
 def check_rule(errs: Errors, rule: Obj, path: str) -> None:
@@ -87,74 +74,70 @@ def check_rule(errs: Errors, rule: Obj, path: str) -> None:
     _check_list(errs, operations, f"{path}.operations", "operations")
     for i, operation in enumerate(operations):
         if operation not in _OPERATIONS:
-            errs.append(not_supported(f"{path}.operations[{i}]", operation, _OPERATIONS))
+            errs.not_supported(f"{path}.operations[{i}]", operation, _OPERATIONS)
     _check_list(errs, rule.get("apiGroups") or [], f"{path}.apiGroups", "API groups")
     versions = rule.get("apiVersions") or []
     _check_list(errs, versions, f"{path}.apiVersions", "API versions")
     for i, version in enumerate(versions):
         if not version:
-            errs.append(required(f"{path}.apiVersions[{i}]"))
+            errs.required(f"{path}.apiVersions[{i}]")
     _check_resources(errs, rule.get("resources") or [], f"{path}.resources")
     scope = rule.get("scope")
     if scope is not None and scope not in ("*", "Cluster", "Namespaced"):
-        errs.append(not_supported(f"{path}.scope", scope, ("*", "Cluster", "Namespaced")))
+        errs.not_supported(f"{path}.scope", scope, ("*", "Cluster", "Namespaced"))
 
 
 def check_webhook_url(errs: Errors, url: str, path: str) -> None:
     try:
         parts = urlsplit(url)
     except ValueError as bad:
-        errs.append(required(path, f"url must be a valid URL: {bad}{_FORM}"))
+        errs.required(path, f"url must be a valid URL: {bad}{_FORM}")
         return
     if parts.scheme != "https":
-        why = f"'https' is the only allowed URL scheme{_FORM}"
-        errs.append(invalid_value(path, parts.scheme, why))
+        errs.invalid(path, parts.scheme, f"'https' is the only allowed URL scheme{_FORM}")
     user, at, host = parts.netloc.rpartition("@")
     if not host:
-        errs.append(invalid_value(path, "", f"host must be specified{_FORM}"))
+        errs.invalid(path, "", f"host must be specified{_FORM}")
     if at:
-        why = "user information is not permitted in the URL"
-        errs.append(invalid_value(path, user, why))
+        errs.invalid(path, user, "user information is not permitted in the URL")
     if parts.fragment:
-        why = "fragments are not permitted in the URL"
-        errs.append(invalid_value(path, parts.fragment, why))
+        errs.invalid(path, parts.fragment, "fragments are not permitted in the URL")
     if parts.query:
-        why = "query parameters are not permitted in the URL"
-        errs.append(invalid_value(path, parts.query, why))
+        errs.invalid(path, parts.query, "query parameters are not permitted in the URL")
 
 
 def check_webhook_service(errs: Errors, service: Obj, path: str) -> None:
     # The API hands name and namespace over the wrong way round; so do its messages.
     if not service.get("namespace"):
-        errs.append(required(f"{path}.name"))
+        errs.required(f"{path}.name")
     if not service.get("name"):
-        errs.append(required(f"{path}.namespace"))
+        errs.required(f"{path}.namespace")
     port = service.get("port") or 0
     if found := port_number(port):
-        errs.append(invalid_value(f"{path}.port", port, f"port is not valid: {', '.join(found)}"))
+        errs.invalid(f"{path}.port", port, f"port is not valid: {', '.join(found)}")
     target = service.get("path")
     if not target or target == "/":
         return
     where = f"{path}.path"
     if target == "//":
-        errs.append(invalid_value(where, target, "segment[0] may not be empty"))
+        errs.invalid(where, target, "segment[0] may not be empty")
         return
     if not target.startswith("/"):
-        errs.append(invalid_value(where, target, "must start with a '/'"))
+        errs.invalid(where, target, "must start with a '/'")
     steps = target[1:].removesuffix("/").split("/")
     shown = repeated(target, len(steps))
     for i, step in enumerate(steps):
         if not step:
-            errs.append(invalid_value(where, shown, f"segment[{i}] may not be empty"))
+            errs.invalid(where, shown, f"segment[{i}] may not be empty")
             continue
         for message in dns_subdomain(step):
-            errs.append(invalid_value(where, shown, f"segment[{i}]: {message}"))
+            errs.invalid(where, shown, f"segment[{i}]: {message}")
 
 
 def _check_client(errs: Errors, config: Obj, path: str) -> None:
     url, service = config.get("url"), config.get("service")
     if (url is None) == (service is None):
-        errs.append(required(path, "exactly one of url or service is required"))
+        errs.required(path, "exactly one of url or service is required")
     elif url is not None:
         check_webhook_url(errs, url, f"{path}.url")
     else:
@@ -165,22 +148,22 @@ def check_choice(errs: Errors, hook: Obj, name: str, allowed: Sequence[str], pat
     """A field that may be absent but has only these values."""
     value = hook.get(name)
     if value is not None and value not in allowed:
-        errs.append(not_supported(f"{path}.{name}", value, allowed))
+        errs.not_supported(f"{path}.{name}", value, allowed)
 
 
 def _check_versions(errs: Errors, versions: list[str], path: str) -> None:
     if not versions:
-        errs.append(required(path, "must specify one of v1, v1beta1"))
+        errs.required(path, "must specify one of v1, v1beta1")
         return
     seen: set[str] = set()
     for i, version in enumerate(versions):
         if version in seen:
-            errs.append(invalid_value(f"{path}[{i}]", version, "duplicate version"))
+            errs.invalid(f"{path}[{i}]", version, "duplicate version")
         else:
-            invalid_with(errs, f"{path}[{i}]", version, dns1035_label(version))
+            errs.format(f"{path}[{i}]", version, dns1035_label)
         seen.add(version)
     if not {"v1", "v1beta1"} & set(versions):
-        errs.append(invalid_value(path, versions, "must include at least one of v1, v1beta1"))
+        errs.invalid(path, versions, "must include at least one of v1, v1beta1")
 
 
 def check_conditions(
@@ -191,21 +174,21 @@ def check_conditions(
         return
     checker = Checker(params=params)
     if len(conditions) > 64:
-        errs.append(too_many(path, len(conditions), 64))
+        errs.too_many(path, len(conditions), 64)
     seen: set[str] = set()
     for i, condition in enumerate(conditions):
         name = condition.get("name") or ""
         expression = (condition.get("expression") or "").strip()
         if not expression:
-            errs.append(required(f"{path}[{i}].expression"))
+            errs.required(f"{path}[{i}].expression")
         elif problem := checker.problem(expression, "bool"):
-            errs.append(invalid_value(f"{path}[{i}].expression", expression, problem))
+            errs.invalid(f"{path}[{i}].expression", expression, problem)
         if not name:
-            errs.append(required(f"{path}[{i}].name"))
+            errs.required(f"{path}[{i}].name")
         else:
-            invalid_with(errs, f"{path}[{i}].name", name, qualified_name(name))
+            errs.format(f"{path}[{i}].name", name, qualified_name)
             if name in seen:
-                errs.append(duplicate(f"{path}[{i}].name", name))
+                errs.duplicate(f"{path}[{i}].name", name)
             seen.add(name)
 
 
@@ -216,12 +199,12 @@ def _check_hook(errs: Errors, hook: Obj, path: str) -> None:
     check_choice(errs, hook, "failurePolicy", ("Fail", "Ignore"), path)
     check_choice(errs, hook, "matchPolicy", ("Equivalent", "Exact"), path)
     if hook.get("sideEffects") is None:
-        errs.append(required(f"{path}.sideEffects", "must specify one of None, NoneOnDryRun"))
+        errs.required(f"{path}.sideEffects", "must specify one of None, NoneOnDryRun")
     check_choice(errs, hook, "sideEffects", _SIDE_EFFECTS, path)
     timeout = hook.get("timeoutSeconds")
     if timeout is not None and not 1 <= timeout <= 30:
         why = "the timeout value must be between 1 and 30 seconds"
-        errs.append(invalid_value(f"{path}.timeoutSeconds", timeout, why))
+        errs.invalid(f"{path}.timeoutSeconds", timeout, why)
     check_selector(errs, hook.get("namespaceSelector"), f"{path}.namespaceSelector")
     check_selector(errs, hook.get("objectSelector"), f"{path}.objectSelector")
     check_choice(errs, hook, "reinvocationPolicy", ("IfNeeded", "Never"), path)
@@ -229,7 +212,7 @@ def _check_hook(errs: Errors, hook: Obj, path: str) -> None:
     check_conditions(errs, hook.get("matchConditions") or [], f"{path}.matchConditions")
 
 
-def validate_webhooks(errs: Errors, obj: Obj, version: str) -> None:
+def validate_webhooks(errs: Errors, obj: Obj) -> None:
     """A validating or a mutating webhook configuration."""
     seen: set[str] = set()
     for i, hook in enumerate(obj.get("webhooks") or ()):
@@ -238,5 +221,5 @@ def validate_webhooks(errs: Errors, obj: Obj, version: str) -> None:
         versions = hook.get("admissionReviewVersions") or []
         _check_versions(errs, versions, f"{path}.admissionReviewVersions")
         if name and name in seen:
-            errs.append(duplicate(f"{path}.name", name))
+            errs.duplicate(f"{path}.name", name)
         seen.add(name)

@@ -9,14 +9,8 @@ from corral.cluster.apiserver.builtin.validation.fields import (
     IMMUTABLE,
     NEGATIVE,
     Errors,
-    forbidden_field,
-    immutable,
     int_of,
-    invalid_value,
-    invalid_with,
     non_negative,
-    not_supported,
-    required,
     same,
 )
 from corral.cluster.apiserver.builtin.validation.names import dns_label, percent
@@ -60,9 +54,9 @@ _OVER_REPLICAS = "cannot be greater than status.replicas"
 
 def check_int_or_percent(errs: Errors, value: Any, path: str) -> None:
     if isinstance(value, str):
-        invalid_with(errs, path, value, percent(value))
+        errs.format(path, value, percent)
     elif value < 0:
-        errs.append(invalid_value(path, value, NEGATIVE))
+        errs.invalid(path, value, NEGATIVE)
 
 
 def _amount(value: Any) -> int:
@@ -73,7 +67,7 @@ def _amount(value: Any) -> int:
 
 def check_not_over_100(errs: Errors, value: Any, path: str) -> None:
     if isinstance(value, str) and not percent(value) and int(value[:-1]) > 100:
-        errs.append(invalid_value(path, value, "must not be greater than 100%"))
+        errs.invalid(path, value, "must not be greater than 100%")
 
 
 def _check_template(errs: Errors, spec: Obj, kind: str) -> None:
@@ -82,7 +76,7 @@ def _check_template(errs: Errors, spec: Obj, kind: str) -> None:
     if selector is None or not is_empty(selector):
         labels = (template.get("metadata") or {}).get("labels")
         if not matches(selector, labels):
-            errs.append(invalid_value("spec.template.metadata.labels", labels, _MISMATCH))
+            errs.invalid("spec.template.metadata.labels", labels, _MISMATCH)
     check_pod_template(errs, template, "spec.template")
     reject_unless_always(errs, template.get("spec") or {}, "spec.template.spec", kind)
 
@@ -90,24 +84,23 @@ def _check_template(errs: Errors, spec: Obj, kind: str) -> None:
 def _check_selector(errs: Errors, spec: Obj, kind: str) -> bool:
     selector = spec.get("selector")
     if selector is None:
-        errs.append(required("spec.selector"))
+        errs.required("spec.selector")
         return True
     before = len(errs)
     check_selector(errs, selector, "spec.selector")
     sound = len(errs) == before
     if is_empty(selector):
-        why = f"empty selector is invalid for {kind}"
-        errs.append(invalid_value("spec.selector", selector, why))
+        errs.invalid("spec.selector", selector, f"empty selector is invalid for {kind}")
     return sound
 
 
-def validate_deployment(errs: Errors, obj: Obj, version: str) -> None:
+def validate_deployment(errs: Errors, obj: Obj) -> None:
     spec = obj.get("spec") or {}
     non_negative(errs, spec, "spec", "replicas")
     if _check_selector(errs, spec, "deployment"):
         _check_template(errs, spec, "ReplicaSet")
     else:
-        errs.append(invalid_value("spec.selector", spec["selector"], "invalid label selector"))
+        errs.invalid("spec.selector", spec["selector"], "invalid label selector")
     _check_strategy(errs, spec.get("strategy") or {})
     non_negative(
         errs, spec, "spec", "minReadySeconds", "revisionHistoryLimit", "progressDeadlineSeconds"
@@ -115,7 +108,7 @@ def validate_deployment(errs: Errors, obj: Obj, version: str) -> None:
     deadline = spec.get("progressDeadlineSeconds")
     if deadline is not None and deadline <= int_of(spec.get("minReadySeconds")):
         why = "must be greater than minReadySeconds"
-        errs.append(invalid_value("spec.progressDeadlineSeconds", deadline, why))
+        errs.invalid("spec.progressDeadlineSeconds", deadline, why)
 
 
 def _check_strategy(errs: Errors, strategy: Obj) -> None:
@@ -123,44 +116,42 @@ def _check_strategy(errs: Errors, strategy: Obj) -> None:
     path = "spec.strategy.rollingUpdate"
     if kind == "Recreate":
         if rolling is not None:
-            why = "may not be specified when strategy `type` is 'Recreate'"
-            errs.append(forbidden_field(path, why))
+            errs.forbidden(path, "may not be specified when strategy `type` is 'Recreate'")
     elif kind != "RollingUpdate":
         shown = {"Type": kind, "RollingUpdate": rolling}
-        errs.append(not_supported("spec.strategy", shown, ("Recreate", "RollingUpdate")))
+        errs.not_supported("spec.strategy", shown, ("Recreate", "RollingUpdate"))
     elif rolling is None:
-        errs.append(required(path, "this should be defaulted and never be nil"))
+        errs.required(path, "this should be defaulted and never be nil")
     else:
         unavailable, surge = rolling.get("maxUnavailable", 0), rolling.get("maxSurge", 0)
         check_int_or_percent(errs, unavailable, f"{path}.maxUnavailable")
         check_int_or_percent(errs, surge, f"{path}.maxSurge")
         if _amount(unavailable) == 0 and _amount(surge) == 0:
-            why = "may not be 0 when `maxSurge` is 0"
-            errs.append(invalid_value(f"{path}.maxUnavailable", unavailable, why))
+            errs.invalid(f"{path}.maxUnavailable", unavailable, "may not be 0 when `maxSurge` is 0")
         check_not_over_100(errs, unavailable, f"{path}.maxUnavailable")
 
 
-def validate_deployment_update(errs: Errors, new: Obj, old: Obj, version: str) -> None:
-    validate_deployment(errs, new, version)
+def validate_deployment_update(errs: Errors, new: Obj, old: Obj) -> None:
+    validate_deployment(errs, new)
     _fixed_selector(errs, new, old)
 
 
 def _fixed_selector(errs: Errors, new: Obj, old: Obj) -> None:
     after, before = (new.get("spec") or {}).get("selector"), (old.get("spec") or {}).get("selector")
-    immutable(errs, "spec.selector", after, before)
+    errs.immutable("spec.selector", after, before)
 
 
-def validate_replica_set(errs: Errors, obj: Obj, version: str) -> None:
+def validate_replica_set(errs: Errors, obj: Obj) -> None:
     spec = obj.get("spec") or {}
     non_negative(errs, spec, "spec", "replicas", "minReadySeconds")
     if _check_selector(errs, spec, "deployment"):
         _check_template(errs, spec, "ReplicaSet")
     else:
-        errs.append(invalid_value("spec.selector", spec["selector"], "invalid label selector"))
+        errs.invalid("spec.selector", spec["selector"], "invalid label selector")
 
 
-def validate_replica_set_update(errs: Errors, new: Obj, old: Obj, version: str) -> None:
-    validate_replica_set(errs, new, version)
+def validate_replica_set_update(errs: Errors, new: Obj, old: Obj) -> None:
+    validate_replica_set(errs, new)
     _fixed_selector(errs, new, old)
 
 
@@ -168,7 +159,7 @@ def _check_set_strategy(errs: Errors, strategy: Obj) -> None:
     kind, rolling = strategy.get("type") or "", strategy.get("rollingUpdate")
     path = "spec.updateStrategy"
     if not kind:
-        errs.append(required(path))
+        errs.required(path)
     elif kind == "OnDelete":
         if rolling is not None:
             why = "only allowed for updateStrategy 'RollingUpdate'"
@@ -176,17 +167,17 @@ def _check_set_strategy(errs: Errors, strategy: Obj) -> None:
                 "Partition": int_of(rolling.get("partition")),
                 "MaxUnavailable": rolling.get("maxUnavailable"),
             }
-            errs.append(invalid_value(f"{path}.rollingUpdate", shown, why))
+            errs.invalid(f"{path}.rollingUpdate", shown, why)
     elif kind != "RollingUpdate":
         shown = {"Type": kind, "RollingUpdate": rolling}
-        errs.append(invalid_value(path, shown, "must be 'RollingUpdate' or 'OnDelete'"))
+        errs.invalid(path, shown, "must be 'RollingUpdate' or 'OnDelete'")
     elif rolling is not None:
         non_negative(errs, rolling, f"{path}.rollingUpdate", "partition")
         unavailable, where = rolling.get("maxUnavailable"), f"{path}.rollingUpdate.maxUnavailable"
         if unavailable is not None:
             check_int_or_percent(errs, unavailable, where)
             if _amount(unavailable) == 0:
-                errs.append(invalid_value(where, unavailable, "cannot be 0"))
+                errs.invalid(where, unavailable, "cannot be 0")
             check_not_over_100(errs, unavailable, where)
 
 
@@ -206,7 +197,7 @@ def _with_claim_volumes(spec: Obj) -> Obj:
     return {**template, "spec": pod}
 
 
-def validate_stateful_set(errs: Errors, obj: Obj, version: str) -> None:
+def validate_stateful_set(errs: Errors, obj: Obj) -> None:
     _check_stateful_set(errs, obj, fresh=True)
 
 
@@ -215,10 +206,9 @@ def _check_stateful_set(errs: Errors, obj: Obj, *, fresh: bool) -> None:
     spec = obj.get("spec") or {}
     policy = spec.get("podManagementPolicy") or ""
     if not policy:
-        errs.append(required("spec.podManagementPolicy"))
+        errs.required("spec.podManagementPolicy")
     elif policy not in ("OrderedReady", "Parallel"):
-        why = "must be 'OrderedReady' or 'Parallel'"
-        errs.append(invalid_value("spec.podManagementPolicy", policy, why))
+        errs.invalid("spec.podManagementPolicy", policy, "must be 'OrderedReady' or 'Parallel'")
     _check_set_strategy(errs, spec.get("updateStrategy") or {})
     retention = spec.get("persistentVolumeClaimRetentionPolicy")
     if retention is not None:
@@ -226,17 +216,17 @@ def _check_stateful_set(errs: Errors, obj: Obj, *, fresh: bool) -> None:
             value = retention.get(name) or ""
             if value not in ("Retain", "Delete"):
                 where = f"spec.persistentVolumeClaimRetentionPolicy.{name}"
-                errs.append(not_supported(where, value, ("Retain", "Delete")))
+                errs.not_supported(where, value, ("Retain", "Delete"))
     for i, template in enumerate(spec.get("volumeClaimTemplates") or () if fresh else ()):
         check_claim_spec(errs, template.get("spec") or {}, f"spec.volumeClaimTemplates[{i}].spec")
     non_negative(errs, spec, "spec", "replicas", "minReadySeconds")
     non_negative(errs, spec.get("ordinals") or {}, "spec.ordinals", "start")
     if service := spec.get("serviceName"):
-        invalid_with(errs, "spec.serviceName", service, dns_label(service))
+        errs.format("spec.serviceName", service, dns_label)
     if _check_selector(errs, spec, "statefulset"):
         _check_set_template(errs, spec)
     else:
-        errs.append(invalid_value("spec.selector", spec["selector"], ""))
+        errs.invalid("spec.selector", spec["selector"], "")
     pod = (spec.get("template") or {}).get("spec") or {}
     reject_unless_always(errs, pod, "spec.template.spec", "StatefulSet")
 
@@ -246,32 +236,30 @@ def _check_set_template(errs: Errors, spec: Obj) -> None:
     if selector is None or not is_empty(selector):
         labels = (template.get("metadata") or {}).get("labels")
         if not matches(selector, labels):
-            errs.append(invalid_value("spec.template.metadata.labels", labels, _MISMATCH))
+            errs.invalid("spec.template.metadata.labels", labels, _MISMATCH)
     check_pod_template(errs, template, "spec.template")
 
 
-def validate_stateful_set_update(errs: Errors, new: Obj, old: Obj, version: str) -> None:
+def validate_stateful_set_update(errs: Errors, new: Obj, old: Obj) -> None:
     _check_stateful_set(errs, new, fresh=False)
     after, before = new.get("spec") or {}, old.get("spec") or {}
     _fixed_selector(errs, new, old)
     name = "volumeClaimTemplates"
     if not same(after.get(name), before.get(name)):
-        shown = [claim(c) for c in after.get(name) or ()] or None
-        errs.append(invalid_value(f"spec.{name}", shown, IMMUTABLE))
+        errs.invalid(f"spec.{name}", [claim(c) for c in after.get(name) or ()] or None, IMMUTABLE)
     for name in ("serviceName", "podManagementPolicy"):
-        immutable(errs, f"spec.{name}", after.get(name) or "", before.get(name) or "")
+        errs.immutable(f"spec.{name}", after.get(name) or "", before.get(name) or "")
 
 
-def validate_daemon_set(errs: Errors, obj: Obj, version: str) -> None:
+def validate_daemon_set(errs: Errors, obj: Obj) -> None:
     spec = obj.get("spec") or {}
     selector, template = spec.get("selector"), spec.get("template") or {}
     check_selector(errs, selector, "spec.selector")
     labels = (template.get("metadata") or {}).get("labels")
     if well_formed(selector) and not matches(selector, labels):
-        errs.append(invalid_value("spec.template.metadata.labels", labels, _MISMATCH))
+        errs.invalid("spec.template.metadata.labels", labels, _MISMATCH)
     if selector is not None and is_empty(selector):
-        why = "empty selector is invalid for daemonset"
-        errs.append(invalid_value("spec.selector", selector, why))
+        errs.invalid("spec.selector", selector, "empty selector is invalid for daemonset")
     check_pod_template(errs, template, "spec.template")
     reject_unless_always(errs, template.get("spec") or {}, "spec.template.spec", "DaemonSet")
     non_negative(errs, spec, "spec", "minReadySeconds")
@@ -286,66 +274,64 @@ def _check_daemon_strategy(errs: Errors, strategy: Obj) -> None:
         return
     if kind != "RollingUpdate":
         shown = {"Type": kind, "RollingUpdate": rolling}
-        errs.append(not_supported(path, shown, ("RollingUpdate", "OnDelete")))
+        errs.not_supported(path, shown, ("RollingUpdate", "OnDelete"))
         return
     path += ".rollingUpdate"
     if rolling is None:
-        errs.append(required(path))
+        errs.required(path)
         return
     unavailable, surge = rolling.get("maxUnavailable", 0), rolling.get("maxSurge", 0)
     for check in (check_int_or_percent, check_not_over_100):
         check(errs, unavailable, f"{path}.maxUnavailable")
         check(errs, surge, f"{path}.maxSurge")
     if _amount(unavailable) and _amount(surge):
-        why = "may not be set when maxUnavailable is non-zero"
-        errs.append(invalid_value(f"{path}.maxSurge", surge, why))
+        errs.invalid(f"{path}.maxSurge", surge, "may not be set when maxUnavailable is non-zero")
     elif not _amount(unavailable) and not _amount(surge):
-        errs.append(required(f"{path}.maxUnavailable", "cannot be 0 when maxSurge is 0"))
+        errs.required(f"{path}.maxUnavailable", "cannot be 0 when maxSurge is 0")
 
 
-def validate_daemon_set_update(errs: Errors, new: Obj, old: Obj, version: str) -> None:
+def validate_daemon_set_update(errs: Errors, new: Obj, old: Obj) -> None:
     _fixed_selector(errs, new, old)
-    validate_daemon_set(errs, new, version)
+    validate_daemon_set(errs, new)
 
 
-def validate_controller(errs: Errors, obj: Obj, version: str) -> None:
+def validate_controller(errs: Errors, obj: Obj) -> None:
     """A ReplicationController; its numbers are checked by declaration, hence last."""
     spec = obj.get("spec") or {}
     selector, template = spec.get("selector") or {}, spec.get("template")
     if not selector:
-        errs.append(required("spec.selector"))
+        errs.required("spec.selector")
     if template is None:
-        errs.append(required("spec.template"))
+        errs.required("spec.template")
     else:
         labels = (template.get("metadata") or {}).get("labels") or {}
         if any(labels.get(k) != v for k, v in selector.items()):
-            shown = labels or None
-            errs.append(invalid_value("spec.template.metadata.labels", shown, _MISMATCH))
+            errs.invalid("spec.template.metadata.labels", labels or None, _MISMATCH)
         check_pod_template(errs, template, "spec.template")
         pod = template.get("spec") or {}
         reject_unless_always(errs, pod, "spec.template.spec", "ReplicationController")
     if spec.get("replicas") is None:
-        errs.append(required("spec.replicas"))
+        errs.required("spec.replicas")
     non_negative(errs, spec, "spec", "replicas", "minReadySeconds")
 
 
-def validate_revision(errs: Errors, obj: Obj, version: str) -> None:
+def validate_revision(errs: Errors, obj: Obj) -> None:
     revision = obj.get("revision") or 0
     if revision < 0:
-        errs.append(invalid_value("revision", revision, NEGATIVE))
+        errs.invalid("revision", revision, NEGATIVE)
     data = obj.get("data")
     if data is None:
-        errs.append(required("data", "data is mandatory"))
+        errs.required("data", "data is mandatory")
     elif not isinstance(data, dict):
-        errs.append(required("data", "data must be a valid JSON object"))
+        errs.required("data", "data must be a valid JSON object")
 
 
-def validate_revision_update(errs: Errors, new: Obj, old: Obj, version: str) -> None:
+def validate_revision_update(errs: Errors, new: Obj, old: Obj) -> None:
     revision = new.get("revision") or 0
     if revision < 0:
-        errs.append(invalid_value("revision", revision, NEGATIVE))
+        errs.invalid("revision", revision, NEGATIVE)
     if not same(new.get("data"), old.get("data")):
-        errs.append(invalid_value("data", new.get("data"), IMMUTABLE))
+        errs.invalid("data", new.get("data"), IMMUTABLE)
 
 
 def _check_counts(
@@ -355,22 +341,20 @@ def _check_counts(
     for name in capped:
         value = int_of(status.get(name))
         if value > replicas:
-            errs.append(invalid_value(f"status.{name}", value, _OVER_REPLICAS))
+            errs.invalid(f"status.{name}", value, _OVER_REPLICAS)
     available = int_of(status.get("availableReplicas"))
     if available > int_of(status.get("readyReplicas")):
-        why = f"cannot be greater than {ready_name}"
-        errs.append(invalid_value("status.availableReplicas", available, why))
+        errs.invalid("status.availableReplicas", available, f"cannot be greater than {ready_name}")
 
 
 def _check_collisions(errs: Errors, new: Obj, old: Obj) -> None:
     after = (new.get("status") or {}).get("collisionCount")
     before = (old.get("status") or {}).get("collisionCount")
     if before is not None and (after is None or after < before):
-        why = "cannot be decremented"
-        errs.append(invalid_value("status.collisionCount", after or 0, why))
+        errs.invalid("status.collisionCount", after or 0, "cannot be decremented")
 
 
-def validate_deployment_status(errs: Errors, new: Obj, old: Obj, version: str) -> None:
+def validate_deployment_status(errs: Errors, new: Obj, old: Obj) -> None:
     status = new.get("status") or {}
     names = ("observedGeneration", "replicas", "updatedReplicas", "readyReplicas",
              "availableReplicas", "unavailableReplicas", "terminatingReplicas",
@@ -380,7 +364,7 @@ def validate_deployment_status(errs: Errors, new: Obj, old: Obj, version: str) -
     _check_collisions(errs, new, old)
 
 
-def validate_replica_set_status(errs: Errors, new: Obj, old: Obj, version: str) -> None:
+def validate_replica_set_status(errs: Errors, new: Obj, old: Obj) -> None:
     status = new.get("status") or {}
     names = ("replicas", "fullyLabeledReplicas", "readyReplicas", "availableReplicas",
              "observedGeneration", "terminatingReplicas")  # fmt: skip
@@ -391,7 +375,7 @@ def validate_replica_set_status(errs: Errors, new: Obj, old: Obj, version: str) 
 validate_controller_status = validate_replica_set_status
 
 
-def validate_stateful_set_status(errs: Errors, new: Obj, old: Obj, version: str) -> None:
+def validate_stateful_set_status(errs: Errors, new: Obj, old: Obj) -> None:
     status = new.get("status") or {}
     names = ("replicas", "readyReplicas", "currentReplicas", "updatedReplicas",
              "availableReplicas", "observedGeneration", "collisionCount")  # fmt: skip
@@ -401,7 +385,7 @@ def validate_stateful_set_status(errs: Errors, new: Obj, old: Obj, version: str)
     _check_collisions(errs, new, old)
 
 
-def validate_daemon_set_status(errs: Errors, new: Obj, old: Obj, version: str) -> None:
+def validate_daemon_set_status(errs: Errors, new: Obj, old: Obj) -> None:
     names = ("currentNumberScheduled", "numberMisscheduled", "desiredNumberScheduled",
              "numberReady", "observedGeneration", "updatedNumberScheduled", "numberAvailable",
              "numberUnavailable", "collisionCount")  # fmt: skip
