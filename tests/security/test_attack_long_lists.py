@@ -29,26 +29,22 @@ from corral.cluster.apiserver.builtin.strategy.volumewarnings import (
     MOST_CLASHES,
     overlapping_path_warnings,
 )
-from corral.cluster.apiserver.builtin.validation import (
-    basics,
-    cluster_kinds,
+from corral.cluster.apiserver.builtin.validation.core import basics, quotas
+from corral.cluster.apiserver.builtin.validation.fields import meta
+from corral.cluster.apiserver.builtin.validation.fields.errors import Errors, FieldError
+from corral.cluster.apiserver.builtin.validation.network import networking, services
+from corral.cluster.apiserver.builtin.validation.pods import aggregates as pod_resources
+from corral.cluster.apiserver.builtin.validation.pods import (
     environment,
-    job_policies,
-    meta,
-    networking,
-    pod_resources,
-    pod_updates,
     pods,
-    policies,
-    quotas,
     resources,
     scheduling,
-    services,
-    storage,
-    webhooks,
-    workloads,
 )
-from corral.cluster.apiserver.builtin.validation.fields import Errors, FieldError
+from corral.cluster.apiserver.builtin.validation.pods import updates as pod_updates
+from corral.cluster.apiserver.builtin.validation.storage import classes as storage
+from corral.cluster.apiserver.builtin.validation.system import cluster_kinds, policies, webhooks
+from corral.cluster.apiserver.builtin.validation.workloads import job_policies
+from corral.cluster.apiserver.builtin.validation.workloads import replicated as workloads
 from corral.kube.errors import Invalid
 from tests.backends import Backend
 from tests.cluster.objects import Objects

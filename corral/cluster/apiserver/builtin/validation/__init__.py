@@ -8,11 +8,11 @@ rules of a kind live in the module named after its family; ``registry`` ties the
 
 from __future__ import annotations
 
-from corral.cluster.apiserver.builtin.validation.meta import (
+from corral.cluster.apiserver.builtin.validation.fields.meta import (
     validate_object_meta,
     validate_object_meta_update,
 )
-from corral.cluster.apiserver.builtin.validation.pod_updates import validate_ephemeral_containers
+from corral.cluster.apiserver.builtin.validation.pods.updates import validate_ephemeral_containers
 from corral.cluster.apiserver.builtin.validation.registry import (
     validate_create,
     validate_status_update,

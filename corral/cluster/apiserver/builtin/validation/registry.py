@@ -9,36 +9,14 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from corral.cluster.apiserver.builtin.validation import (
-    api_services,
-    autoscaling,
-    basics,
-    claims,
-    cluster_kinds,
-    devices,
-    endpoint_slices,
-    events,
-    flowcontrol,
-    job_status,
-    jobs,
-    networking,
-    pod_updates,
-    pods,
-    policies,
-    quotas,
-    rbac,
-    services,
-    storage,
-    webhooks,
-    workloads,
-)
-from corral.cluster.apiserver.builtin.validation.fields import Errors, FieldError
-from corral.cluster.apiserver.builtin.validation.meta import (
+from corral.cluster.apiserver.builtin.validation.core import basics, events, quotas
+from corral.cluster.apiserver.builtin.validation.fields.errors import Errors, FieldError
+from corral.cluster.apiserver.builtin.validation.fields.meta import (
     check_kube_finalizers,
     check_meta_changes,
     check_object_meta,
 )
-from corral.cluster.apiserver.builtin.validation.names import (
+from corral.cluster.apiserver.builtin.validation.fields.names import (
     NameRule,
     config_map_key,
     name_any,
@@ -46,6 +24,26 @@ from corral.cluster.apiserver.builtin.validation.names import (
     name_is_path_segment,
     name_is_subdomain,
 )
+from corral.cluster.apiserver.builtin.validation.network import (
+    endpoint_slices,
+    networking,
+    services,
+)
+from corral.cluster.apiserver.builtin.validation.pods import pods
+from corral.cluster.apiserver.builtin.validation.pods import updates as pod_updates
+from corral.cluster.apiserver.builtin.validation.storage import claims
+from corral.cluster.apiserver.builtin.validation.storage import classes as storage
+from corral.cluster.apiserver.builtin.validation.system import (
+    api_services,
+    cluster_kinds,
+    devices,
+    flowcontrol,
+    policies,
+    rbac,
+    webhooks,
+)
+from corral.cluster.apiserver.builtin.validation.workloads import autoscaling, job_status, jobs
+from corral.cluster.apiserver.builtin.validation.workloads import replicated as workloads
 from corral.kube.types import Obj
 
 __all__ = ["Rules", "validate_create", "validate_status_update", "validate_update"]

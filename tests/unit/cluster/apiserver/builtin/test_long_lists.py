@@ -6,8 +6,9 @@ import pytest
 
 from corral.cluster.apiserver.apply import fields
 from corral.cluster.apiserver.builtin.strategy.volumewarnings import overlapping_path_warnings
-from corral.cluster.apiserver.builtin.validation import meta, resources
-from corral.cluster.apiserver.builtin.validation.fields import Errors
+from corral.cluster.apiserver.builtin.validation.fields import meta
+from corral.cluster.apiserver.builtin.validation.fields.errors import Errors
+from corral.cluster.apiserver.builtin.validation.pods import resources
 
 
 def test_clashes_are_named_in_the_order_of_the_paths() -> None:

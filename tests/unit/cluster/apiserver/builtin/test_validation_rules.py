@@ -14,14 +14,14 @@ from corral.cluster.apiserver.builtin.validation import (
     validate_status_update,
     validate_update,
 )
-from corral.cluster.apiserver.builtin.validation.cron import schedule_error
-from corral.cluster.apiserver.builtin.validation.names import name_is_1035_label
-from corral.cluster.apiserver.builtin.validation.quantities import (
+from corral.cluster.apiserver.builtin.validation.fields.names import name_is_1035_label
+from corral.cluster.apiserver.builtin.validation.fields.quantities import (
     canonical,
     is_whole,
     nano,
     value_of,
 )
+from corral.cluster.apiserver.builtin.validation.workloads.cron import schedule_error
 
 
 def texts(problems: list[Any]) -> list[str]:
