@@ -9,36 +9,14 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from corral.cluster.apiserver.builtin.validation import (
-    api_services,
-    autoscaling,
-    basics,
-    claims,
-    cluster_kinds,
-    devices,
-    endpoint_slices,
-    events,
-    flowcontrol,
-    job_status,
-    jobs,
-    networking,
-    pod_updates,
-    pods,
-    policies,
-    quotas,
-    rbac,
-    services,
-    storage,
-    webhooks,
-    workloads,
-)
-from corral.cluster.apiserver.builtin.validation.fields import Errors, FieldError
-from corral.cluster.apiserver.builtin.validation.meta import (
+from corral.cluster.apiserver.builtin.validation.core import basics, events, quotas
+from corral.cluster.apiserver.builtin.validation.fields.errors import Errors, FieldError
+from corral.cluster.apiserver.builtin.validation.fields.meta import (
     check_kube_finalizers,
-    validate_object_meta,
-    validate_object_meta_update,
+    check_meta_changes,
+    check_object_meta,
 )
-from corral.cluster.apiserver.builtin.validation.names import (
+from corral.cluster.apiserver.builtin.validation.fields.names import (
     NameRule,
     config_map_key,
     name_any,
@@ -46,12 +24,32 @@ from corral.cluster.apiserver.builtin.validation.names import (
     name_is_path_segment,
     name_is_subdomain,
 )
+from corral.cluster.apiserver.builtin.validation.network import (
+    endpoint_slices,
+    networking,
+    services,
+)
+from corral.cluster.apiserver.builtin.validation.pods import pods
+from corral.cluster.apiserver.builtin.validation.pods import updates as pod_updates
+from corral.cluster.apiserver.builtin.validation.storage import claims
+from corral.cluster.apiserver.builtin.validation.storage import classes as storage
+from corral.cluster.apiserver.builtin.validation.system import (
+    api_services,
+    cluster_kinds,
+    devices,
+    flowcontrol,
+    policies,
+    rbac,
+    webhooks,
+)
+from corral.cluster.apiserver.builtin.validation.workloads import autoscaling, job_status, jobs
+from corral.cluster.apiserver.builtin.validation.workloads import replicated as workloads
 from corral.kube.types import Obj
 
-__all__ = ["Rules", "rules_for", "validate_create", "validate_status_update", "validate_update"]
+__all__ = ["Rules", "validate_create", "validate_status_update", "validate_update"]
 
-Create = Callable[[Errors, Obj, str], None]
-Update = Callable[[Errors, Obj, Obj, str], None]
+Create = Callable[[Errors, Obj], None]
+Update = Callable[[Errors, Obj, Obj], None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,8 +70,8 @@ class Rules:
 def _again(create: Create) -> Update:
     """Kinds whose updates are checked like creations."""
 
-    def update(errs: Errors, new: Obj, old: Obj, version: str) -> None:
-        create(errs, new, version)
+    def update(errs: Errors, new: Obj, old: Obj) -> None:
+        create(errs, new)
 
     return update
 
@@ -240,71 +238,56 @@ _RULES: dict[tuple[str, str], Rules] = {
 _ANY = Rules(kube_finalizers=False)
 
 
-def rules_for(group: str, kind: str) -> Rules | None:
-    """The rules of a kind; None when it is not a known built-in kind."""
-    return _RULES.get((group, kind))
-
-
-def _namespaced(rules: Rules | None, obj: Obj) -> bool:
-    # An unknown kind is taken for what it looks like: nothing here knows its scope.
-    if rules is not None:
-        return rules.namespaced
+def _looks_namespaced(obj: Obj) -> bool:
+    """An unknown kind is taken for what it looks like: nothing here knows its scope."""
     return bool((obj.get("metadata") or {}).get("namespace"))
 
 
-def _meta(rules: Rules, obj: Obj, namespaced: bool) -> Errors:
-    errs = validate_object_meta(obj, namespaced=namespaced, name_rule=rules.name)
-    if rules.kube_finalizers:
-        meta = obj.get("metadata") or {}
-        if meta.get("finalizers"):
-            check_kube_finalizers(errs, meta, "metadata")
-    return errs
+def _unique(errs: Errors) -> list[FieldError]:
+    return errs if len(errs) < 2 else list(dict.fromkeys(errs))
 
 
 def validate_create(group: str, version: str, kind: str, obj: Obj) -> list[FieldError]:
     """Everything wrong with an object that is to be created."""
     found = _RULES.get((group, kind))
-    rules = found or _ANY
+    rules, errs = found or _ANY, Errors()
+    if rules.meta_last and rules.create is not None:
+        rules.create(errs, obj)
+        if errs:
+            return errs
+    namespaced = rules.namespaced if found else _looks_namespaced(obj)
+    check_object_meta(errs, obj, namespaced=namespaced, name_rule=rules.name)
+    if rules.kube_finalizers:
+        check_kube_finalizers(errs, obj)
     if rules.meta_last:
-        errs: Errors = []
-        if rules.create is not None:
-            rules.create(errs, obj, version)
-        return errs or _meta(rules, obj, rules.namespaced)
-    errs = _meta(rules, obj, _namespaced(found, obj))
+        return errs
     if rules.create is not None:
-        rules.create(errs, obj, version)
+        rules.create(errs, obj)
     return _unique(errs)
 
 
-def _unique(errs: Errors) -> Errors:
-    return errs if len(errs) < 2 else list(dict.fromkeys(errs))
-
-
-def _meta_update(rules: Rules | None, new: Obj, old: Obj) -> Errors:
-    namespaced = _namespaced(rules, old)
-    errs = validate_object_meta(new, namespaced=namespaced, name_rule=name_is_path_segment)
-    errs += validate_object_meta_update(new, old)
-    meta = new.get("metadata") or {}
-    if rules is not None and rules.kube_finalizers and meta.get("finalizers"):
-        check_kube_finalizers(errs, meta, "metadata")
-    return errs
+def _validate_change(
+    new: Obj, old: Obj, rules: Rules | None, check: Update | None
+) -> list[FieldError]:
+    errs, namespaced = Errors(), rules.namespaced if rules else _looks_namespaced(old)
+    check_object_meta(errs, new, namespaced=namespaced, name_rule=name_is_path_segment)
+    check_meta_changes(errs, new, old)
+    if rules is not None and rules.kube_finalizers:
+        check_kube_finalizers(errs, new)
+    if check is not None:
+        check(errs, new, old)
+    return _unique(errs)
 
 
 def validate_update(group: str, version: str, kind: str, new: Obj, old: Obj) -> list[FieldError]:
     """Everything wrong with an update: what may not change, and the new object itself."""
-    rules = _RULES.get((group, kind))
-    errs = _meta_update(rules, new, old)
-    if rules is not None and rules.update is not None:
-        rules.update(errs, new, old, version)
-    return _unique(errs)
+    found = _RULES.get((group, kind))
+    return _validate_change(new, old, found, found.update if found else None)
 
 
 def validate_status_update(
     group: str, version: str, kind: str, new: Obj, old: Obj
 ) -> list[FieldError]:
     """Everything wrong with an update through the ``status`` subresource."""
-    rules = _RULES.get((group, kind))
-    errs = _meta_update(rules, new, old)
-    if rules is not None and rules.status is not None:
-        rules.status(errs, new, old, version)
-    return _unique(errs)
+    found = _RULES.get((group, kind))
+    return _validate_change(new, old, found, found.status if found else None)
