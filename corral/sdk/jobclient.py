@@ -161,7 +161,7 @@ class AsyncJobClient:
 
         With ``follow`` it goes on until the job is over. Each line says whose it is.
         """
-        from corral.client.logs.streaming import LogQuery
+        from corral.client.logs.query import LogQuery
 
         known, where = self._at(kind, namespace)
         query = LogQuery(
