@@ -9,23 +9,10 @@ from typing import TYPE_CHECKING, Protocol
 from corral.kube.types import Obj
 
 if TYPE_CHECKING:
-    from corral.client import Change, Explanation, ListQuery, LogQuery, Page, Role, Summary
+    from corral.client import Change, Explanation, ListQuery, LogChunk, LogQuery, Page, Summary
     from corral.client.kinds import JobKind
 
-__all__ = ["JobApi", "LogLines"]
-
-
-class LogLines(Protocol):
-    """Whole lines of one container."""
-
-    @property
-    def pod(self) -> str: ...
-    @property
-    def role(self) -> Role: ...
-    @property
-    def container(self) -> str: ...
-    @property
-    def data(self) -> bytes: ...
+__all__ = ["JobApi"]
 
 
 class JobApi(Protocol):
@@ -70,5 +57,5 @@ class JobApi(Protocol):
         timeout: float,  # noqa: ASYNC109  # as Jobs.wait has it
     ) -> Obj: ...
     def logs(
-        self, kind: JobKind, namespace: str, name: str, query: LogQuery
-    ) -> AsyncGenerator[LogLines, None]: ...
+        self, kind: JobKind, namespace: str, name: str, query: LogQuery, *, job: Obj | None = None
+    ) -> AsyncGenerator[LogChunk, None]: ...

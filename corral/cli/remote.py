@@ -6,27 +6,23 @@ import asyncio
 import os
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterable
 from contextlib import aclosing, asynccontextmanager
-from dataclasses import fields
 from pathlib import Path
-from typing import Any, TypeVar
 from urllib.parse import quote
 
 from corral.cli.errors import FORBIDDEN, Trouble
 from corral.cli.session import Session, Target, kubeconfig_of
 from corral.client import errors
-from corral.client.explain.podstates import PodState
-from corral.client.kinds import JobKind, Role, kind_of_object
+from corral.client.kinds import JobKind, kind_of_object
 from corral.client.queries import ListQuery
-from corral.client.summary import Diagnosis, RoleCounts, Summary
+from corral.client.summary import Summary
 from corral.client.watching import Change
 from corral.kube.connection.config import ClusterConfig, ConfigError
 from corral.kube.connection.kubeconfig import load_config
 from corral.kube.types import Obj
 from corral.sdk.gateway import GatewayAccess
 
-__all__ = ["GatewayJobs", "gateway_session", "read_summary"]
+__all__ = ["GatewayJobs", "gateway_session"]
 
-T = TypeVar("T")
 _AGAIN = 1.0
 """Seconds between two looks at a collection."""
 
@@ -74,7 +70,7 @@ class GatewayJobs(GatewayAccess):
     """One gateway, with one bearer token."""
 
     async def summary(self, kind: JobKind, namespace: str, name: str) -> Summary:
-        return read_summary(await self._ask("GET", _path(kind, namespace, name, "status")))
+        return Summary.read(await self._ask("GET", _path(kind, namespace, name, "status")))
 
     async def apply(
         self, obj: Obj, *, field_manager: str, namespace: str, dry_run: bool = False
@@ -187,46 +183,3 @@ def _path(kind: JobKind, namespace: str, name: str, verb: str) -> str:
 
 def _version(obj: Obj) -> str:
     return str(obj["metadata"].get("resourceVersion"))
-
-
-# -- a summary as it comes over the wire -----------------------------------------------------------
-
-_RENAMED = {
-    "creationTime": "created",
-    "startTime": "started",
-    "completionTime": "finished",
-    "durationSeconds": "duration_seconds",
-    "resourceVersion": "resource_version",
-    "exitCode": "exit_code",
-    "logTail": "log_tail",
-}
-
-
-def read_summary(found: Obj) -> Summary:
-    """What `Summary.as_object` made, read back; what is not known of it is left out."""
-    diagnosis = found.get("diagnosis")
-    more: dict[str, Any] = {
-        "replicas": tuple(_read(RoleCounts, one) for one in found.get("replicas") or ()),
-        "pods": tuple(_pod(one) for one in found.get("pods") or ()),
-        "conditions": tuple(found.get("conditions") or ()),
-        "diagnosis": _read(Diagnosis, diagnosis) if diagnosis else None,
-    }
-    rest = {key: value for key, value in found.items() if key not in more}
-    return _read(Summary, {**_EMPTY, **rest}, **more)
-
-
-_EMPTY = dict.fromkeys(("kind", "namespace", "name", "uid", "resourceVersion", "phase"), "")
-_EMPTY["message"] = ""
-
-
-def _pod(found: Obj) -> PodState:
-    role = Role(str(found.get("role") or "pod"), found.get("index"))
-    plain = {"name": "", "phase": "Unknown", **found}
-    plain = {key: value for key, value in plain.items() if key not in ("role", "index")}
-    return _read(PodState, plain, role=role)
-
-
-def _read(cls: type[T], found: Obj, **more: Any) -> T:
-    known = {field.name for field in fields(cls)}  # type: ignore[arg-type]  # all are dataclasses
-    named = {_RENAMED.get(key, key): value for key, value in found.items()}
-    return cls(**{key: value for key, value in named.items() if key in known}, **more)

@@ -17,7 +17,8 @@ if TYPE_CHECKING:
     from corral.client.explain.podstates import PodState
     from corral.client.jobs import AnyKind, Jobs
     from corral.client.kinds import KINDS, JobKind, Role, kind_of, kind_of_object
-    from corral.client.logs.streaming import LogChunk, LogQuery, Position
+    from corral.client.logs.marks import Position
+    from corral.client.logs.query import LogChunk, LogQuery
     from corral.client.queries import SORT_KEYS, ListQuery, Page
     from corral.client.summary import Diagnosis, RoleCounts, Summary
     from corral.client.watching import Change
@@ -27,7 +28,8 @@ _HOMES = {
     "errors": "FieldProblem JobError",
     "explain.explanation": "Explanation",
     "kinds": "KINDS JobKind Role kind_of kind_of_object",
-    "logs.streaming": "LogChunk LogQuery Position",
+    "logs.marks": "Position",
+    "logs.query": "LogChunk LogQuery",
     "explain.podstates": "PodState",
     "queries": "SORT_KEYS ListQuery Page",
     "summary": "Diagnosis RoleCounts Summary",

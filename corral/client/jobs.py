@@ -7,6 +7,7 @@ any name that `kind_of` knows. Nothing is cached: every answer is what the API s
 from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Callable, Sequence
+from contextlib import aclosing
 from dataclasses import replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Final
@@ -28,7 +29,7 @@ from corral.kube.types import Obj
 
 if TYPE_CHECKING:
     from corral.client.explain.explanation import Explanation
-    from corral.client.logs.streaming import LogChunk, LogQuery
+    from corral.client.logs.query import LogChunk, LogQuery
     from corral.client.summary import Summary
 
 __all__ = ["AnyKind", "Jobs"]
@@ -322,13 +323,27 @@ class Jobs:
         scope = Scope(_kind(kind, namespace, name), namespace, name)
         return await wait_for(self.client, scope, until, timeout=timeout)
 
-    def logs(
-        self, kind: AnyKind, namespace: str, name: str, query: LogQuery | None = None
+    async def logs(
+        self,
+        kind: AnyKind,
+        namespace: str,
+        name: str,
+        query: LogQuery | None = None,
+        *,
+        job: Obj | None = None,
     ) -> AsyncGenerator[LogChunk, None]:
-        """What the pods of a job write; see `corral.client.logs.streaming`."""
-        from corral.client.logs.streaming import LogQuery, read_logs
+        """What the pods of a job write; see `corral.client.logs.streaming`.
 
-        return read_logs(self, _kind(kind, namespace, name), namespace, name, query or LogQuery())
+        ``job`` is the job where it was read already.
+        """
+        from corral.client.logs.query import LogQuery
+        from corral.client.logs.streaming import read_logs
+
+        kind, query = _kind(kind, namespace, name), (query or LogQuery()).checked()
+        job = job or await self.get(kind, namespace, name)
+        async with aclosing(read_logs(self.client, kind, job, query)) as chunks:
+            async for chunk in chunks:
+                yield chunk
 
 
 def _kind(kind: AnyKind, namespace: str | None = None, name: str | None = None) -> JobKind:

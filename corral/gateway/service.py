@@ -34,7 +34,7 @@ from corral.kube.types import Obj
 
 if TYPE_CHECKING:
     from corral.client.explain.explanation import Explanation
-    from corral.client.logs.streaming import LogChunk, LogQuery
+    from corral.client.logs.query import LogChunk, LogQuery
     from corral.client.summary import Summary
 
 __all__ = ["ClusterAccess", "Created", "Gateway", "GatewaySettings"]

@@ -9,14 +9,12 @@ from __future__ import annotations
 
 import builtins
 from collections.abc import AsyncGenerator
-from contextlib import aclosing
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
 from corral.client.explain.explanation import Explanation
 from corral.client.jobs import Jobs
-from corral.client.kinds import JobKind, Role
+from corral.client.kinds import JobKind
 from corral.client.queries import ListQuery, Page
 from corral.client.translate import Asked, telling
 from corral.client.watching import Change
@@ -27,19 +25,9 @@ from corral.kube.types import Obj
 from corral.sdk.programs.shipping import LIMIT, Shipped, ship, ship_archive
 
 if TYPE_CHECKING:
-    from corral.client.logs.streaming import LogQuery
+    from corral.client.logs.query import LogChunk, LogQuery
 
-__all__ = ["Access", "ClusterAccess", "LogPiece"]
-
-
-@dataclass(frozen=True, slots=True)
-class LogPiece:
-    """Whole lines of one container."""
-
-    pod: str
-    role: Role
-    container: str
-    data: bytes
+__all__ = ["Access", "ClusterAccess"]
 
 
 class Access(Protocol):
@@ -71,7 +59,7 @@ class Access(Protocol):
     def watch(self, kind: JobKind, namespace: str, name: str) -> AsyncGenerator[Change, None]: ...
     def logs(
         self, kind: JobKind, namespace: str, name: str, query: LogQuery
-    ) -> AsyncGenerator[LogPiece, None]: ...
+    ) -> AsyncGenerator[LogChunk, None]: ...
     async def ship(self, namespace: str, name: str, source: Path | bytes) -> Shipped:
         """Bring code to the pods of a job that is about to be created."""
 
@@ -140,12 +128,10 @@ class ClusterAccess:
     def watch(self, kind: JobKind, namespace: str, name: str) -> AsyncGenerator[Change, None]:
         return self._jobs.watch(kind, namespace, name)
 
-    async def logs(
+    def logs(
         self, kind: JobKind, namespace: str, name: str, query: LogQuery
-    ) -> AsyncGenerator[LogPiece, None]:
-        async with aclosing(self._jobs.logs(kind, namespace, name, query)) as chunks:
-            async for chunk in chunks:
-                yield LogPiece(chunk.pod, chunk.role, chunk.container, chunk.data)
+    ) -> AsyncGenerator[LogChunk, None]:
+        return self._jobs.logs(kind, namespace, name, query)
 
     async def ship(self, namespace: str, name: str, source: Path | bytes) -> Shipped:
         with telling(Asked("create", CONFIGMAPS, namespace)):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import os
 import random
 from collections.abc import AsyncGenerator, Callable, Iterable
 from typing import ClassVar, Unpack
@@ -11,18 +10,15 @@ from typing import ClassVar, Unpack
 from corral.client.errors import BadRequest
 from corral.client.kinds import kind_of
 from corral.kube.types import Obj
-from corral.sdk.access import Access
-from corral.sdk.connect import Connection
 from corral.sdk.explained import Explained
-from corral.sdk.jobclient import AsyncJobClient, Callback, Name
+from corral.sdk.jobclient import AsyncJobClient, Callback, ClientOptions, Name
 from corral.sdk.mpijobs import MPIJob
 from corral.sdk.programs.program import Arguments, Target, code_of
 from corral.sdk.training import TrainOptions, job_name, training_job
 from corral.sdk.views import Events, Job, LogLine
 
-__all__ = ["AsyncMPIJobClient", "AsyncTrainingClient", "Path"]
+__all__ = ["AsyncMPIJobClient", "AsyncTrainingClient"]
 
-Path = str | os.PathLike[str]
 _LETTERS = "bcdfghjklmnpqrstvwxz2456789"
 """No vowels: no words by chance."""
 
@@ -42,29 +38,10 @@ class AsyncTrainingClient(AsyncJobClient):
     kind: ClassVar[str] = "trainingjobs"
 
     def __init__(
-        self,
-        *,
-        namespace: str | None = None,
-        kubeconfig: Path | None = None,
-        context: str | None = None,
-        gateway: str | None = None,
-        token: str | None = None,
-        ca_file: Path | None = None,
-        access: Access | None = None,
-        suffix: Callable[[], str] = _suffix,
+        self, *, suffix: Callable[[], str] = _suffix, **options: Unpack[ClientOptions]
     ) -> None:
-        """Where to go is found as `corral.sdk.connect` says; ``suffix`` makes names unique."""
-        super().__init__(
-            namespace=namespace,
-            connection=Connection(
-                kubeconfig=kubeconfig,
-                context=context,
-                gateway=gateway,
-                token=token,
-                ca_file=ca_file,
-            ),
-            access=access,
-        )
+        """``suffix`` makes names unique."""
+        super().__init__(**options)
         self._suffix = suffix
 
     async def train(
@@ -121,30 +98,6 @@ class AsyncMPIJobClient(AsyncJobClient):
     """
 
     kind: ClassVar[str] = "mpijobs"
-
-    def __init__(
-        self,
-        *,
-        namespace: str | None = None,
-        kubeconfig: Path | None = None,
-        context: str | None = None,
-        gateway: str | None = None,
-        token: str | None = None,
-        ca_file: Path | None = None,
-        access: Access | None = None,
-    ) -> None:
-        """Where to go is found as `corral.sdk.connect` says."""
-        super().__init__(
-            namespace=namespace,
-            connection=Connection(
-                kubeconfig=kubeconfig,
-                context=context,
-                gateway=gateway,
-                token=token,
-                ca_file=ca_file,
-            ),
-            access=access,
-        )
 
     async def create(
         self, job: MPIJob | Obj, *, namespace: str | None = None, dry_run: bool = False

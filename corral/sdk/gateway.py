@@ -25,12 +25,11 @@ from corral.client.errors import BadRequest, Expired, ServerError, Unavailable
 from corral.client.explain.explanation import Explanation
 from corral.client.kinds import JobKind
 from corral.client.logs.frames import MEDIA_TYPE
-from corral.client.logs.remote import log_params, remote_logs
-from corral.client.logs.streaming import LogQuery
+from corral.client.logs.query import LogChunk, LogQuery
+from corral.client.logs.remote import remote_logs
 from corral.client.queries import ListQuery, Page
 from corral.client.watching import Change
 from corral.kube.types import Obj
-from corral.sdk.access import LogPiece
 from corral.sdk.errors import NoCluster
 from corral.sdk.problems import error_of
 from corral.sdk.programs.archive import pack
@@ -238,21 +237,25 @@ class GatewayAccess:
                     since = event.id or since
                     yield since, None if again else change
 
-    async def logs(
-        self, kind: JobKind, namespace: str, name: str, query: LogQuery
-    ) -> AsyncGenerator[LogPiece, None]:
-        """Pieces of all logs; goes on where a connection ended."""
+    def logs(
+        self,
+        kind: JobKind,
+        namespace: str,
+        name: str,
+        query: LogQuery | None = None,
+        *,
+        job: Obj | None = None,
+    ) -> AsyncGenerator[LogChunk, None]:
+        """Pieces of all logs; goes on where a connection ended. The gateway reads the job."""
         path, headers = _path(kind, namespace, name, "logs"), {"Accept": MEDIA_TYPE}
 
         @asynccontextmanager
         async def asked(query: LogQuery) -> AsyncIterator[AsyncIterator[bytes]]:
-            params = log_params(query)
+            params = query.as_params()
             async with self._answer("GET", path, query=params, headers=headers) as answer:
                 yield answer.content.iter_any()
 
-        async with aclosing(remote_logs(asked, query)) as chunks:
-            async for chunk in chunks:
-                yield LogPiece(chunk.pod, chunk.role, chunk.container, chunk.data)
+        return remote_logs(asked, query or LogQuery())
 
     # -- code --------------------------------------------------------------------------------------
 

@@ -122,9 +122,9 @@ async def logs(
         previous=previous,
     )
     found = await find(session, job)
-    several = "/" not in role and await _several(session, found)
+    several = "/" not in role and _several(found)
     sink = printer(output, prefix=several if prefix is None else prefix, raw=raw)
-    lines = session.jobs.logs(found.kind, session.namespace, found.name, query)
+    lines = session.jobs.logs(found.kind, session.namespace, found.name, query, job=found.obj)
     count = 0
     async with aclosing(lines) as chunks:
         async for chunk in chunks:
@@ -150,10 +150,12 @@ def _role(text: str) -> tuple[str] | tuple[str, int] | None:
     return (name, int(index))
 
 
-async def _several(session: Session, found: Found) -> bool:
-    """Whether lines may come of more than one pod."""
-    summary = await session.jobs.summary(found.kind, session.namespace, found.name)
-    return sum(max(one.desired or 0, one.running) for one in summary.replicas) > 1
+def _several(found: Found) -> bool:
+    """Whether lines may come from more than one pod, as far as the spec says."""
+    from corral.client.summary import desired_pods
+
+    desired = desired_pods(found.kind, found.obj)
+    return not desired or sum(desired.values()) > 1
 
 
 def _nothing(found: Found) -> None:

@@ -239,7 +239,8 @@ async def _watch_status(call: Call) -> AsyncGenerator[Message, None]:
 
 
 async def _get_logs(call: Call) -> AsyncGenerator[Message, None]:
-    chunks = call.gateway.logs(call.caller, call.kind, query=_log_query(call), **call.named)
+    query = LogQuery.of_params(read_fields(call.request, LOG_PARAMS))
+    chunks = call.gateway.logs(call.caller, call.kind, query=query, **call.named)
     async with aclosing(chunks):
         async for chunk in chunks:
             for start in range(0, max(len(chunk.data), 1), _PIECE):
@@ -251,24 +252,6 @@ async def _get_logs(call: Call) -> AsyncGenerator[Message, None]:
                 if start + _PIECE >= len(chunk.data):
                     out.position = str(chunk.position)
                 yield out
-
-
-def _log_query(call: Call) -> LogQuery:
-    request = call.request
-    given = read_fields(request, LOG_PARAMS)
-    role, index = given["role"], given["index"]
-    if index is not None and not role:
-        raise Refused("bad-request", "index needs a role", errors=(("index", "needs a role"),))
-    return LogQuery(
-        roles=((role,) if index is None else (role, index)) if role else None,
-        container=given["container"] or None,
-        follow=given["follow"],
-        tail_lines=given["tailLines"],
-        since_time=request.since_time or None,
-        timestamps=given["timestamps"],
-        previous=given["previous"],
-        position=given["position"] or None,
-    )
 
 
 def _key(written: str) -> str | None:

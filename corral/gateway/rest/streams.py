@@ -10,14 +10,13 @@ from __future__ import annotations
 
 from collections.abc import AsyncGenerator
 from contextlib import aclosing
-from datetime import UTC, datetime
-from typing import Any, Final
+from typing import Final
 
 import orjson
 from starlette.responses import Response
 
 from corral.client.logs.frames import MEDIA_TYPE, MORE, frame
-from corral.client.logs.streaming import LogChunk, LogQuery
+from corral.client.logs.query import LogChunk, LogQuery
 from corral.client.queries import ListQuery
 from corral.client.watching import is_version
 from corral.gateway.problems import Refused, problem_of
@@ -111,30 +110,11 @@ def _framed(accept: str) -> bool:
 
 
 def _log_query(ask: Ask) -> LogQuery:
-    query = ask.query
-    since: datetime | None = query["sinceTime"]
-    return LogQuery(
-        roles=_roles(ask),
-        container=query["container"] or None,
-        follow=query["follow"],
-        tail_lines=query["tailLines"],
-        since_time=since.astimezone(UTC).isoformat() if since else None,
-        timestamps=query["timestamps"],
-        previous=query["previous"],
-        position=query["position"] or None,
-    )
-
-
-def _roles(ask: Ask) -> Any:
+    """Of the query, and of the path where that names the launcher or a worker."""
     if ask.where.index is not None:
-        return ("worker", ask.where.index)
-    if ask.request.url.path.endswith("/logs/launcher"):
-        return ("launcher",)
-    role, index = ask.query.get("role"), ask.query.get("index")
-    if index is not None and not role:
-        said = "needs a role"
-        raise Refused("bad-request", f"index {said}", errors=(("index", said),))
-    return ((role,) if index is None else (role, index)) if role else None
+        return LogQuery.of_params({**ask.query, "role": "worker", "index": ask.where.index})
+    role = {"role": "launcher"} if ask.request.url.path.endswith("/logs/launcher") else {}
+    return LogQuery.of_params({**ask.query, **role})
 
 
 async def _bytes(chunks: AsyncGenerator[LogChunk, None]) -> AsyncGenerator[bytes, None]:
@@ -146,11 +126,4 @@ async def _bytes(chunks: AsyncGenerator[LogChunk, None]) -> AsyncGenerator[bytes
 async def _frames(chunks: AsyncGenerator[LogChunk, None]) -> AsyncGenerator[bytes, None]:
     async with aclosing(chunks):
         async for chunk in chunks:
-            yield frame(
-                chunk.data,
-                position=str(chunk.position),
-                pod=chunk.pod,
-                role=chunk.role.name,
-                index=chunk.role.index,
-                container=chunk.container,
-            )
+            yield frame(chunk)

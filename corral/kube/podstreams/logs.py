@@ -13,7 +13,7 @@ from corral.kube.connection.transport import Transport
 from corral.kube.resources import PODS
 
 __all__ = [
-    "HONEST",
+    "LOG_COMPLETE_HEADER",
     "SINCE_EXACTLY",
     "LogRequest",
     "log_chunks",
@@ -22,7 +22,7 @@ __all__ = [
     "read_log",
 ]
 
-HONEST: Final = "Corral-Log-Whole"
+LOG_COMPLETE_HEADER: Final = "Corral-Log-Whole"
 """Header of an answer whose end can be believed: one that was cut off does not end in order."""
 
 SINCE_EXACTLY: Final = "corralSinceTime"

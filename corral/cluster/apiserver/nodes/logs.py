@@ -17,7 +17,7 @@ from corral.cluster.apiserver.requests import RequestInfo
 from corral.cluster.streaming.upgrade import MAX_ERROR_BODY
 from corral.cluster.streaming.wires import Departure, first_of
 from corral.kube import errors
-from corral.kube.podstreams.logs import HONEST
+from corral.kube.podstreams.logs import LOG_COMPLETE_HEADER
 
 
 class Logs:
@@ -59,7 +59,9 @@ class Logs:
         *,
         follow: bool,
     ) -> web.StreamResponse:
-        response = web.StreamResponse(headers={"Content-Type": "text/plain", HONEST: "true"})
+        response = web.StreamResponse(
+            headers={"Content-Type": "text/plain", LOG_COMPLETE_HEADER: "true"}
+        )
         if follow:
             response.force_close()
         await response.prepare(request)

@@ -5,9 +5,8 @@ from __future__ import annotations
 import json
 from datetime import UTC, datetime
 
-from corral.cli.remote import read_summary
 from corral.client.kinds import kind_of
-from corral.client.summary import summarize
+from corral.client.summary import Summary, summarize
 from corral.kube.types import Obj
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
@@ -41,9 +40,9 @@ POD: Obj = {
 def test_there_and_back() -> None:
     sent = summarize(kind_of("tj"), JOB, [POD], now=NOW)
     wire = json.loads(json.dumps(sent.as_object()))
-    assert read_summary(wire) == sent
+    assert Summary.read(wire) == sent
 
 
 def test_what_is_not_known_is_left_out() -> None:
-    found = read_summary({"name": "x", "later": 1, "pods": [{"name": "p", "later": 2}]})
+    found = Summary.read({"name": "x", "later": 1, "pods": [{"name": "p", "later": 2}]})
     assert (found.name, found.pods[0].name, found.phase) == ("x", "p", "")
