@@ -60,6 +60,7 @@ lint: install $(VENV)/.test $(VENV)/.lint
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 	$(BIN)/python tools/security_table.py --check
+	$(BIN)/python tools/house.py
 
 test test-full: WORKERS := 6
 test: install $(VENV)/.test wasm components

@@ -24,13 +24,13 @@ import numpy as np
 from common import ROOT, arguments, median, report
 from confluent_kafka import Consumer, Producer, TopicPartition
 
-from corral.inpod.kafkaml.kafka import LARGEST, PART, Access, Sender, Topic, ensure, read, remove
-from corral.inpod.kafkaml.memory import give_back
-from corral.inpod.kafkaml.names import Names
-from corral.inpod.kafkaml.ranges import Range
-from corral.inpod.kafkaml.rounds import RoundSettings
-from corral.inpod.kafkaml.serving import Deployment, Server
-from corral.inpod.kafkaml.weights import WeightsReader, parts_of
+from corral.podtools.kafka.client import LARGEST, PART, Access, Sender, Topic, ensure, read, remove
+from corral.podtools.kafka.names import Names
+from corral.podtools.kafka.ranges import Range
+from corral.podtools.kafka.weights import WeightsReader, parts_of
+from corral.podtools.kafkaml.memory import give_back
+from corral.podtools.kafkaml.rounds import RoundSettings
+from corral.podtools.kafkaml.serving import Deployment, Server
 from tests.cluster.broker.broker_servers import OwnBroker
 from tests.cluster.kafkaml.deployments import Audience
 from tests.cluster.kafkaml.scripted import Scripted, stored

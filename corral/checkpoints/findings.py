@@ -21,9 +21,9 @@ class Reason(StrEnum):
     CORRUPT = "CheckpointDigestMismatch"
     """A file has the right size and the wrong bytes."""
     QUARANTINED = "CheckpointQuarantined"
-    """Found corrupt earlier."""
+    """The checkpoint was found corrupt earlier and marked."""
     DELETED = "CheckpointDeleted"
-    """Its deletion has begun."""
+    """The deletion of the checkpoint has begun."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -37,12 +37,12 @@ _PARAMETERS = {
 
 @dataclass(frozen=True, slots=True)
 class Location:
-    """A parsed address."""
+    """The parsed address of a store, or of a folder in one."""
 
     scheme: str
     """file, s3, gs or az."""
     bucket: str = ""
-    """Bucket or container."""
+    """The bucket, or the container of Azure."""
     prefix: str = ""
     """Below the bucket; for a folder, its path."""
     endpoint: str = ""
@@ -60,7 +60,7 @@ class Location:
         return f"{self.scheme}://{self.bucket}{path}" + (f"?{query}" if query else "")
 
     def below(self, *parts: str) -> Location:
-        """An address further down."""
+        """The address of a folder further down."""
         tail = "/".join(part.strip("/") for part in parts if part.strip("/"))
         prefix = f"{self.prefix.rstrip('/')}/{tail}" if self.prefix else tail
         return Location(self.scheme, self.bucket, prefix, self.endpoint, self.region, self.account)

@@ -50,7 +50,7 @@ class FileEntry:
     path: str
     """Relative to the checkpoint's folder."""
     size: int
-    """Bytes."""
+    """The size of the file in bytes."""
     sha256: str
     """Of the whole file, lower-case hex."""
     part_size: int | None = None
@@ -97,7 +97,7 @@ class Manifest:
 
     @property
     def total_size(self) -> int:
-        """Bytes of all files."""
+        """The size of all files in bytes."""
         return sum(entry.size for entry in self.files)
 
     @property
@@ -106,7 +106,7 @@ class Manifest:
         return (self.attempt, self.step, self.time, self.id)
 
     def encode(self) -> bytes:
-        """The bytes to store."""
+        """The bytes of the manifest as they are stored."""
         return seal(self.document())
 
     def document(self) -> dict[str, Any]:

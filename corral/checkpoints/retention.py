@@ -36,7 +36,7 @@ class Retention:
     keep_every: int | None = None
     keep_best: Best | None = None
     max_age: float | None = None
-    """Seconds."""
+    """Seconds after which a checkpoint is deleted."""
 
     def __post_init__(self) -> None:
         for name, value in (("keepLast", self.keep_last), ("keepEvery", self.keep_every)):
@@ -75,7 +75,7 @@ class Plan:
     keep: Mapping[str, tuple[str, ...]]
     """Checkpoint to the rules that keep it."""
     delete: tuple[Manifest, ...]
-    """Oldest first."""
+    """The checkpoints to delete, the oldest first."""
 
 
 def parse_duration(text: str | float) -> float:

@@ -36,7 +36,7 @@ class Timing:
     """How long the last save took, in seconds; what a checkpoint interval is computed from."""
 
     pause: float = 0.0
-    """The training stood still."""
+    """Seconds for which the training stood still."""
     total: float = 0.0
     """From the call to the published manifest."""
 

@@ -41,7 +41,7 @@ class Entry:
 
     name: str
     kind: str
-    """bytes or array."""
+    """The kind of the value: ``bytes`` or ``array``."""
     offset: int
     view: memoryview
     dtype: str = ""
@@ -56,7 +56,7 @@ class Layout:
     values: Mapping[str, Any]
     files: Mapping[str, Path]
     size: int
-    """Bytes of the stream."""
+    """The size of the stream in bytes."""
 
     def index(self, shard_size: int) -> bytes:
         document = {

@@ -31,7 +31,7 @@ class Stat:
     path: str
     size: int
     modified: float
-    """Seconds since the epoch."""
+    """When it was last modified, in seconds since the epoch."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +47,7 @@ class Store(Protocol):
 
     @property
     def url(self) -> str:
-        """The address, without credentials."""
+        """The address of the store, without credentials."""
         ...
 
     @property

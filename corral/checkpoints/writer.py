@@ -78,7 +78,7 @@ class CheckpointWriter:
         return self._manifest.id
 
     def add(self, path: str, chunks: Iterable[Chunk]) -> FileEntry:
-        """Stores one data file."""
+        """Store one data file of the checkpoint."""
         stored = self._reserve(path)
         store = self._repository.store
         size, digest = transfer.write(store, join(self._repository.folder(self.id), stored), chunks)

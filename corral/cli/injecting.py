@@ -7,10 +7,10 @@ from collections.abc import Callable, Iterator
 from typing import Final
 
 from corral.cli.samples import Samples, Shard
-from corral.inpod.kafkaml.kafka import Access, Sender, Topic, ensure
-from corral.inpod.kafkaml.ranges import Range
-from corral.inpod.kafkaml.records import raw_bytes
-from corral.inpod.kafkaml.weights import Part
+from corral.podtools.kafka.client import Access, Sender, Topic, ensure
+from corral.podtools.kafka.ranges import Range
+from corral.podtools.kafka.records import raw_bytes
+from corral.podtools.kafka.weights import Part
 
 __all__ = ["inject", "joined", "topic_of"]
 

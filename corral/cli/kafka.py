@@ -11,8 +11,8 @@ from corral.cli.errors import NOT_FOUND, USAGE, Trouble
 from corral.cli.session import LOCAL_CLUSTER, Target, kubeconfig_of, opened
 
 if TYPE_CHECKING:
-    from corral.inpod.kafkaml.kafka import Access
     from corral.kube.client import KubeClient
+    from corral.podtools.kafka.client import Access
 
 __all__ = ["access_of", "bootstrap_of"]
 
@@ -67,7 +67,7 @@ async def access_of(bootstrap: str, target: Target, *, secret: str = "") -> Acce
         Trouble: it is not known where Kafka is, or there is no such Secret.
         ApiError: the caller may not read it.
     """
-    from corral.inpod.kafkaml.kafka import Access
+    from corral.podtools.kafka.client import Access
 
     servers = bootstrap_of(bootstrap, target.kubeconfig)
     facts = _facts(target.kubeconfig)

@@ -101,7 +101,7 @@ class State(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class VmRef:
-    """Which VM."""
+    """The name of one VM, enough to look it up or delete it."""
 
     name: str
     zone: str
@@ -185,7 +185,7 @@ class Price:
     per_hour: float
     currency: str = "USD"
     at: float | None = None
-    """From when."""
+    """When the price was observed, in seconds since the epoch."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -196,14 +196,14 @@ class Hazard:
     zone: str
     """A zone, or a region where nothing finer is published."""
     per_hour: float
-    """Expected preemptions an hour."""
+    """The expected number of preemptions in an hour."""
     source: str
     at: float | None = None
 
 
 @runtime_checkable
 class CloudProvider(Protocol):
-    """One cloud, one account."""
+    """The VMs of one account in one cloud."""
 
     name: str
     """gcp, aws, azure or local."""
@@ -247,7 +247,7 @@ class CloudProvider(Protocol):
         ...
 
     async def close(self) -> None:
-        """Give connections back."""
+        """Close connections to the cloud; VMs are left as they are."""
         ...
 
 

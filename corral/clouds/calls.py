@@ -30,7 +30,7 @@ MAX_TOKEN: Final = 64 << 10
 
 @dataclass(frozen=True, slots=True)
 class Reply:
-    """What came back."""
+    """The answer to one HTTP request."""
 
     status: int
     headers: Mapping[str, str]

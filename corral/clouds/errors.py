@@ -25,7 +25,7 @@ class Scope(StrEnum):
     """How far a refusal reaches."""
 
     NONE = "none"
-    """Only the request itself."""
+    """Only the request itself was refused: nothing larger is affected."""
     SUBNET = "subnet"
     """The network the VM was to be in; another type does not help, another subnet does."""
     ZONE = "zone"

@@ -42,7 +42,7 @@ class Patience:
     attempts: int = 5
     """For one request, the first one included."""
     request_s: float = 60.0
-    """For one answer."""
+    """Seconds to wait for one answer."""
     first_pause_s: float = 0.5
     """Doubled each time, with up to a half added at random."""
     longest_pause_s: float = 20.0
@@ -61,7 +61,7 @@ class TokenSource(Protocol):
         ...
 
     async def header(self, calls: Calls) -> str:
-        """Raises CloudError, OSError."""
+        """The Authorization header; raises CloudError or OSError."""
         ...
 
     def forget(self) -> None:
@@ -243,7 +243,7 @@ class StaticToken:
         return f"Bearer {self._token}" if self._token else ""
 
     def forget(self) -> None:
-        """There is no other."""
+        """Nothing to forget: a fixed token cannot be renewed."""
 
 
 @dataclass(slots=True)

@@ -60,7 +60,7 @@ def _is_past(vm: Vm) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class Swept:
-    """What one sweep did."""
+    """The VMs that one sweep deleted, and those that it could not."""
 
     deleted: Sequence[Vm] = ()
     failed: Mapping[str, CloudError] = field(default_factory=dict)

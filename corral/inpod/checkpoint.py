@@ -14,21 +14,21 @@ import time
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from . import values
-from .plans import Plan
 from .publishing import Saved
 from .signals import EXIT_CODE
+from .volume.plans import Plan
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
     from pathlib import Path
 
     from .environment import Environment
-    from .plans import Plans
     from .publishing import Publisher
     from .reporting import Commands
     from .signals import Termination
-    from .staging import Staging
-    from .volume import Volume
+    from .volume.plans import Plans
+    from .volume.staging import Staging
+    from .volume.volume import Volume
 
 log = logging.getLogger("corral.inpod")
 

@@ -18,7 +18,7 @@ from .patience import Backoff, Patience
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from .staging import Folder
+    from .volume.staging import Folder
 
 log = logging.getLogger("corral.inpod")
 
@@ -37,7 +37,7 @@ class Saved(NamedTuple):
     sharded: bool
     request: str | None
     began: float
-    """Seconds since the epoch."""
+    """When the save began, in seconds since the epoch."""
 
 
 class Publisher:

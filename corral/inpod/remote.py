@@ -16,11 +16,11 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 from urllib.parse import urlsplit
 
-from . import disk, parallel
 from .client import Client
 from .errors import CheckpointError, CorralError, Damaged, Finding, Refused, Unavailable
-from .manifest import FileEntry, file_entry
-from .names import step_of
+from .volume import disk, parallel
+from .volume.manifest import FileEntry, file_entry
+from .volume.names import step_of
 from .wire import BLOCK, Slice, Wire
 
 if TYPE_CHECKING:

@@ -9,8 +9,8 @@ from __future__ import annotations
 import sys
 from typing import TYPE_CHECKING
 
-from .names import step_of
-from .volume import Volume
+from .volume.names import step_of
+from .volume.volume import Volume
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -34,7 +34,7 @@ def remove(folder: str, identifiers: Sequence[str]) -> int:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """The command."""
+    """Remove the named checkpoints from a folder; returns the exit code."""
     given = sys.argv[1:] if arguments is None else list(arguments)
     if len(given) < 2:
         sys.stderr.write("usage: python3 -m corral.inpod.remove FOLDER ID...\n")

@@ -13,16 +13,16 @@ from . import values
 from .checkpoint import Checkpointer
 from .client import Client
 from .errors import CheckpointError, CorralError, Fenced
-from .local import LocalTarget
 from .patience import Backoff, Patience
-from .plans import Plans
 from .publishing import Publisher
 from .remote import Downloads, RemoteTarget
 from .reporting import PACE, Commands, Reporter
 from .restoring import Restorer
 from .signals import Termination
-from .staging import Staging
-from .volume import Volume
+from .volume.local import LocalTarget
+from .volume.plans import Plans
+from .volume.staging import Staging
+from .volume.volume import Volume
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -121,7 +121,7 @@ class Replica:
         sharded: bool = False,
         force: bool = False,
     ) -> bool:
-        """See `corral.inpod.maybe_checkpoint`."""
+        """Save a checkpoint if one is due, as described at `corral.inpod.maybe_checkpoint`."""
         at = values.count("step", step)
         if at is None:
             raise CheckpointError(f"step={step!r} is not a whole number >= 0")

@@ -41,7 +41,7 @@ class Commands:
     checkpoint_now: str | None = None
     """The request that a checkpoint shall answer."""
     interval: float | None = None
-    """Seconds between checkpoints."""
+    """Seconds between two checkpoints, as the operator wants it."""
     deadline: float | None = None
     """When the machine will be taken, in seconds since the epoch."""
     stop: bool = False

@@ -15,18 +15,18 @@ from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 from urllib.parse import unquote, urlsplit
 
-from . import copies, disk, manifest, names, parallel
 from .errors import Damaged, Finding, Refused, RestoreError, Unavailable
 from .remote import Candidate, Expired
-from .volume import Volume
+from .volume import copies, disk, manifest, names, parallel
+from .volume.volume import Volume
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from .environment import Environment
-    from .manifest import Manifest
     from .patience import Patience
     from .remote import Downloads
+    from .volume.manifest import Manifest
 
 log = logging.getLogger("corral.inpod")
 
@@ -51,7 +51,7 @@ class Restored:
         self.step = step
         self.metrics = dict(metrics)
         self.folder = folder
-        """All of the checkpoint."""
+        """The folder with the whole checkpoint."""
         self.shards = shards
         """What each process saved, in their order; empty if it was not sharded."""
         self.path = path or folder

@@ -52,7 +52,7 @@ class Failure(Exception):
 
 
 class NotYet(Exception):
-    """Worth another try."""
+    """The pod cannot be reached now, but another attempt may succeed."""
 
 
 class Stopped(BaseException):
@@ -554,7 +554,7 @@ def _stop(number: int, frame: object) -> NoReturn:
 
 
 def main(words: list[str]) -> int:
-    """What to exit with."""
+    """Run the command in the pod of the host; returns the exit code."""
     import signal
 
     call: Call | None = None

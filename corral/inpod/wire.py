@@ -25,11 +25,11 @@ _LIMIT = 64 << 20
 
 
 class Answer(NamedTuple):
-    """A whole answer."""
+    """A complete answer of an HTTP server."""
 
     status: int
     headers: Mapping[str, str]
-    """Names in lower case."""
+    """All names are in lower case."""
     data: bytes
 
 

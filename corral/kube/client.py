@@ -50,7 +50,7 @@ class KubeClient(PodMethods):
         on_warning: Callable[[str], None] | None = None,
         on_answer: Callable[[str, str], None] | None = None,
     ) -> None:
-        """``on_answer``: see `Transport`."""
+        """Make a client; ``on_answer`` is described at `Transport`."""
         self.transport = Transport(
             config, settings=settings, on_warning=on_warning, on_answer=on_answer
         )

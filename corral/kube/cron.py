@@ -75,7 +75,7 @@ class ScheduleError(ValueError):
 
 
 class Schedule(Protocol):
-    """A rule for moments."""
+    """A rule that says when a job runs next."""
 
     def next(self, after: datetime) -> datetime | None:
         """The first moment later than ``after``; None if there is none in five years."""

@@ -62,7 +62,7 @@ class ApiError(Exception):
 
     @property
     def status(self) -> dict[str, Any]:
-        """The Kubernetes ``Status`` object."""
+        """The error as a Kubernetes ``Status`` object."""
         out: dict[str, Any] = {
             "kind": "Status",
             "apiVersion": "v1",

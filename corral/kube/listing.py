@@ -17,11 +17,11 @@ __all__ = ["ListRequest", "iterate", "list_all"]
 
 @dataclass(frozen=True, slots=True)
 class ListRequest:
-    """What to list."""
+    """What one list request asks for."""
 
     resource: Resource
     namespace: str | None = None
-    """``None`` lists all namespaces."""
+    """None lists the objects of all namespaces."""
     label_selector: str = ""
     field_selector: str = ""
     resource_version: str | None = None

@@ -51,7 +51,7 @@ class Quantity:
 
     mantissa: int
     exponent: int = 0
-    """Never below -9."""
+    """The power of ten; it is never below -9."""
     format: str = DECIMAL_SI
     text: str = field(default="", repr=False)
     """The text to print, where parsing found it canonical; else empty."""

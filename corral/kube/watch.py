@@ -45,7 +45,7 @@ class WatchRequest:
 
     resource: Resource
     namespace: str | None = None
-    """``None`` watches all namespaces."""
+    """None watches the objects of all namespaces."""
     resource_version: str = ""
     label_selector: str = ""
     field_selector: str = ""

@@ -46,7 +46,7 @@ class Span:
 
 
 class Collected:
-    """Updates of one layout."""
+    """Updates that all have the layout of one model."""
 
     def __init__(self, example: Model, *, memory: int = MEMORY, folder: Path | None = None) -> None:
         self.example = example
@@ -127,7 +127,7 @@ class Collected:
         return self.example.like(vectors)
 
     def empty(self) -> list[Vector]:
-        """Room for a result."""
+        """Uninitialised arrays for a result of the same layout."""
         return [np.empty(size, dtype) for size, dtype in zip(self._sizes, self._types, strict=True)]
 
     def close(self) -> None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 
 class FederatedError(ValueError):
-    """Anything this package refuses."""
+    """The base class of everything that this package refuses."""
 
 
 class UpdateRejected(FederatedError):

@@ -52,13 +52,13 @@ _PAGE: Final = 1000
 
 @dataclass(frozen=True, slots=True)
 class Pushed:
-    """What was stored."""
+    """The artifact that was stored by a push."""
 
     reference: Reference
-    """With its digest."""
+    """The reference with the digest in it."""
     digest: str
     size: int
-    """Bytes of all layers."""
+    """The size of all layers in bytes."""
 
 
 class Artifacts:

@@ -18,9 +18,9 @@ class Challenge:
     """One way to say who one is."""
 
     scheme: str
-    """In lower case."""
+    """The name of the scheme in lower case."""
     parameters: dict[str, str] = field(default_factory=dict)
-    """Names in lower case."""
+    """All names are in lower case."""
 
 
 def challenges(headers: Iterable[str]) -> list[Challenge]:

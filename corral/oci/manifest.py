@@ -51,7 +51,7 @@ class Descriptor:
     size: int
     annotations: Mapping[str, str] = field(default_factory=dict)
     platform: str = ""
-    """``os/architecture``, in an index."""
+    """The platform as ``os/architecture``; only in an index."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,7 +80,7 @@ class Manifest:
 
     @property
     def size(self) -> int:
-        """Bytes of all layers."""
+        """The size of all layers in bytes."""
         return sum(layer.size for layer in self.layers)
 
 

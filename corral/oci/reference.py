@@ -1,4 +1,4 @@
-"""Names of artifacts: ``oci://host[:port]/repository[:tag][@sha256:…]``."""
+"""References to artifacts, as in ``oci://host[:port]/repository[:tag][@sha256:…]``."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ class Reference:
 
     @property
     def name(self) -> str:
-        """Registry and repository."""
+        """The registry and the repository, without tag and digest."""
         return f"{self.registry}/{self.repository}"
 
     def with_digest(self, digest: str) -> Reference:

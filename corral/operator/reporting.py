@@ -10,7 +10,7 @@ import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
-from corral.families.trainingjob.checkpoints.places import StoreRules
+from corral.checkpoints.places import StoreRules
 from corral.families.trainingjob.checkpoints.stores import Stores
 from corral.operator.endpoint import publish
 from corral.operator.reports import ReportServer, ReportService

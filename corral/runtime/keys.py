@@ -6,8 +6,7 @@ keyed by, queues hold and reconcilers are given.
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
-
+from corral.kube.times import format_micro_time, format_time
 from corral.kube.types import Obj
 
 __all__ = [
@@ -66,13 +65,3 @@ def compare_versions(a: str, b: str) -> int:
             raise InvalidVersion(f"resource version is not well formed: {version}")
     left, right = (len(a), a), (len(b), b)
     return (left > right) - (left < right)
-
-
-def format_time(seconds: float) -> str:
-    """Seconds since the epoch as the API's ``Time``: whole seconds, UTC."""
-    return datetime.fromtimestamp(int(seconds), UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
-
-
-def format_micro_time(seconds: float) -> str:
-    """Seconds since the epoch as the API's ``MicroTime``."""
-    return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")

@@ -1,7 +1,8 @@
 """A hostile model: what it tries in a confined process, one attempt for each request.
 
-It runs in the sandbox, through `corral.inpod.confine`. An attempt answers how it went: `done`, or
-`refused` with the reason. An error that only a call gives which the kernel took up counts as done.
+It runs in the sandbox, through `corral.podtools.confine`. An attempt answers how it went: `done`,
+or `refused` with the reason. An error that only a
+call gives which the kernel took up counts as done.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ import sys
 import threading
 import time
 
-from corral.inpod.confine import Channel
+from corral.podtools.confine import Channel
 
 REFUSALS = {errno.EPERM, errno.EACCES, errno.ENOSYS, errno.ENOENT, errno.EROFS, errno.EXDEV}
 LIBC = ctypes.CDLL(None, use_errno=True)

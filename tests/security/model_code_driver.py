@@ -50,7 +50,7 @@ def main() -> None:
     secret = os.open(Path(given).parent / "secret", os.O_RDONLY)
     os.set_inheritable(secret, True)
     sys.path.insert(0, str(HERE))
-    from corral.inpod.confine import Kept, Limits, Unanswered, run
+    from corral.podtools.confine import Kept, Limits, Unanswered, run
 
     shared: Any = {"readable": [Path(given), HERE], "writable": [Path(out)]}
     limits = Limits(seconds=60, memory=1 << 30, file=256 << 20)

@@ -25,7 +25,7 @@ from corral.cluster.broker.settings import BrokerSettings
 from corral.families.kafkaml import objects as made
 from corral.families.kafkaml.announcements import wanted_feeds
 from corral.families.kafkaml.settings import KafkaMLSettings
-from corral.inpod.confine.process import Start
+from corral.podtools.confine.process import Start
 from tests.cluster.broker.broker_tenants import GuardedBroker, Scram
 from tests.cluster.broker.broker_wire import Wire
 from tests.cluster.objects import Objects, eventually

@@ -16,16 +16,12 @@ from corral.api.training.kinds import CHECKPOINTS
 from corral.checkpoints.errors import CheckpointError, InvalidPath
 from corral.checkpoints.local import LocalStore
 from corral.checkpoints.location import open_store
+from corral.checkpoints.places import PlaceRefused, StoreRules
 from corral.checkpoints.repository import Repository
 from corral.checkpoints.store import Store
 from corral.checkpoints.writer import About
 from corral.families.trainingjob.checkpoints.controller import CheckpointSettings
-from corral.families.trainingjob.checkpoints.places import (
-    PlaceRefused,
-    StoreRules,
-    address_place,
-    checkpoint_place,
-)
+from corral.families.trainingjob.checkpoints.places import address_place, checkpoint_place
 from corral.families.trainingjob.checkpoints.retention import Graces
 from corral.families.trainingjob.checkpoints.summaries import FINALIZER, JOB_UID, STORAGE
 from corral.files.removal import remove_tree

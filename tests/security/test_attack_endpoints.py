@@ -27,6 +27,7 @@ from corral.api.kafkaml.kinds import FEDERATEDDEPLOYMENTS
 from corral.api.training.kinds import CHECKPOINTS
 from corral.checkpoints.errors import CheckpointError
 from corral.checkpoints.location import Location
+from corral.checkpoints.places import Place, PlaceRefused, StoreRules
 from corral.egress import EgressPolicy, EndpointRefused
 from corral.egress.dialing import connect
 from corral.egress.http import connector
@@ -40,7 +41,6 @@ from corral.families.spot.backups.engines import BackupError
 from corral.families.spot.backups.images import Images
 from corral.families.spot.backups.kubelet_engine import Kubelets
 from corral.families.spot.jobs.places import spot_place
-from corral.families.trainingjob.checkpoints.places import Place, PlaceRefused, StoreRules
 from corral.families.trainingjob.checkpoints.stores import Stores, StoreSettings
 from corral.families.trainingjob.checkpoints.summaries import FINALIZER, JOB_UID, STORAGE
 from corral.kube.client import KubeClient

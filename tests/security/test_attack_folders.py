@@ -28,7 +28,7 @@ from corral.cluster.node.network.slots import COUNT, Slots
 from corral.cluster.node.wasm import runtime_class
 from corral.cluster.workloads.claims.folders import make_folder
 from corral.files.private import NotPrivate, data_folder
-from corral.inpod.staging import Staging
+from corral.inpod.volume.staging import Staging
 from tests.backends import Backend, Node, add_node, ordinary_python
 from tests.backends.nodes import NOBODY
 from tests.cluster.objects import Objects

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from corral.inpod.confine import run
+from corral.podtools.confine import run
 from tests.security.model_code import Jail, jail
 
 __all__ = ["jail"]

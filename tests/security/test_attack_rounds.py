@@ -39,9 +39,6 @@ from corral.families.federated.folding import (
 )
 from corral.families.federated.learning import LearningSettings
 from corral.families.federated.models import Places
-from corral.families.federated.results import as_object
-from corral.inpod.kafkaml.aggregating import NothingCounts, fold, whole
-from corral.inpod.kafkaml.rounds import Rounds, RoundSettings
 from corral.kube import KubeClient
 from corral.learning import (
     Aggregation,
@@ -55,6 +52,9 @@ from corral.learning import (
 from corral.learning.exact import ExactSum
 from corral.learning.secure import Combiner, Member, Revealed
 from corral.oci import Denied, Endpoint, InvalidReference, Reference
+from corral.podtools.kafkaml.aggregating import NothingCounts, fold, whole
+from corral.podtools.kafkaml.rounds import Rounds, RoundSettings
+from corral.runtime.pods.jsonresults import as_object
 
 HONEST = {"b": [1.0, 2.0], "c": [3.0, 4.0]}
 

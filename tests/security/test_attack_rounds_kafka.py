@@ -13,18 +13,18 @@ import numpy as np
 import orjson
 import pytest
 
-from corral.inpod.kafkaml.answering import Answers
-from corral.inpod.kafkaml.kafka import Access
-from corral.inpod.kafkaml.messages import (
+from corral.podtools.kafka.client import Access
+from corral.podtools.kafka.messages import (
     ClientControl,
     MessageError,
     ModelControl,
     client_key,
 )
-from corral.inpod.kafkaml.rounds import LAST, Rounds, RoundSettings
-from corral.inpod.kafkaml.server import PROGRESS, Report, Told, judged
-from corral.inpod.kafkaml.serving import PIECES, merged
-from corral.inpod.kafkaml.weights import Part, WeightsError, WeightsReader
+from corral.podtools.kafka.weights import Part, WeightsError, WeightsReader
+from corral.podtools.kafkaml.rounds import LAST, Rounds, RoundSettings
+from corral.podtools.kafkaml.server import PROGRESS, Report, Told, judged
+from corral.podtools.kafkaml.serving import PIECES, merged
+from corral.podtools.models.answering import Answers
 from tests.cluster.broker.broker_servers import OwnBroker
 from tests.cluster.kafkaml.deployments import Audience, Deployments, model
 from tests.cluster.kafkaml.scripted import Scripted

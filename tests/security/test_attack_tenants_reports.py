@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 
 from corral.api.training.kinds import TRAININGJOBS
+from corral.checkpoints.places import StoreRules
 from corral.egress import EgressPolicy
-from corral.families.trainingjob.checkpoints.places import StoreRules
 from corral.families.trainingjob.names import pod_labels
 from corral.kube.client import KubeClient
 from corral.kube.resources import NAMESPACES, PODS

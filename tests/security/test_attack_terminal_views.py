@@ -20,9 +20,9 @@ from corral.client import LogChunk
 from corral.client.errors import JobError
 from corral.client.explain.explanation import Explanation
 from corral.client.kinds import Role, kind_of
-from corral.inpod.kafkaml.kafka import Record
 from corral.kube.errors import ApiError, error_from_status
 from corral.kube.printable import printable, printable_lines
+from corral.podtools.kafka.client import Record
 from corral.runtime.logcontext import configure_logging
 from corral.sdk.errors import JobFailed
 from corral.sdk.explained import Explained

@@ -15,9 +15,9 @@ from corral.api.kafkaml.spec import (
     Topics,
 )
 from corral.api.propeller.strategies import aggregator_problems
-from corral.inpod.kafkaml.ranges import parse_ranges
-from corral.inpod.kafkaml.strategies import strategy_name
 from corral.kube.problems import FieldError, invalid_value, required
+from corral.podtools.kafka.ranges import parse_ranges
+from corral.podtools.kafkaml.strategies import strategy_name
 
 __all__ = [
     "aggregation_problems",

@@ -26,7 +26,7 @@ _OWN = 300.0
 
 
 class AzureSigner:
-    """Signs for one container."""
+    """Signs requests for one container of Azure."""
 
     def __init__(
         self,

@@ -17,7 +17,7 @@ class SignedRequest:
     method: str
     url: str
     expires: float
-    """Seconds since the epoch."""
+    """When it expires, in seconds since the epoch."""
     headers: Mapping[str, str] = field(default_factory=dict)
     """To be sent exactly so."""
 
@@ -36,7 +36,7 @@ class UrlSigner(Protocol):
     """Signs for one store. Paths are relative to the store's address."""
 
     def get(self, path: str, *, ttl: float) -> SignedRequest:
-        """To read an object."""
+        """A signed request that reads an object."""
         ...
 
     def put(self, path: str, *, ttl: float, create: bool = False) -> SignedRequest:

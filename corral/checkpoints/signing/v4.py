@@ -33,7 +33,7 @@ class V4:
     sign: Callable[[str, bytes], bytes]
     """Signature of a string, given the date."""
     token: str = ""
-    """Of temporary credentials."""
+    """The session token of temporary credentials."""
 
     def presign(
         self,

@@ -27,7 +27,7 @@ _PAGE = 1000
 
 
 class XmlSigner:
-    """Signs for one bucket."""
+    """Signs requests for one bucket."""
 
     def __init__(
         self,

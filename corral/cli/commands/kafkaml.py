@@ -19,9 +19,9 @@ from corral.cli.views.output import Format, Output, complain, say_lines, show
 
 if TYPE_CHECKING:
     from corral.cli.samples import Samples, Shard
-    from corral.inpod.kafkaml.kafka import Access
-    from corral.inpod.kafkaml.ranges import Range
     from corral.kube.types import Obj
+    from corral.podtools.kafka.client import Access
+    from corral.podtools.kafka.ranges import Range
 
 __all__ = ["COMMANDS"]
 
@@ -61,7 +61,7 @@ Kubeconfig = Annotated[
 def _told() -> Iterator[None]:
     """What goes wrong here, as one line."""
     from corral.cli.samples import SampleError
-    from corral.inpod.kafkaml.kafka import KafkaError
+    from corral.podtools.kafka.client import KafkaError
 
     try:
         yield
@@ -247,7 +247,7 @@ def _spec(
     restriction: Obj,
     deployment: str,
 ) -> Obj:
-    from corral.inpod.kafkaml.ranges import ranges_text
+    from corral.podtools.kafka.ranges import ranges_text
 
     spec: Obj = {
         "topic": ranges_text(ranges),
@@ -307,9 +307,9 @@ class _Keeping:
 async def _announce(access: Access, specs: list[Obj], federated_id: str) -> None:
     import asyncio
 
-    from corral.inpod.kafkaml.kafka import Sender, ensure
-    from corral.inpod.kafkaml.messages import DataControl
-    from corral.inpod.kafkaml.names import Names
+    from corral.podtools.kafka.client import Sender, ensure
+    from corral.podtools.kafka.messages import DataControl
+    from corral.podtools.kafka.names import Names
 
     def work() -> None:
         names = Names.of(federated_id)
@@ -353,8 +353,8 @@ def topics(
 
 
 def _topics(access: Access) -> list[dict[str, Any]]:
-    from corral.inpod.kafkaml.kafka import ends
-    from corral.inpod.kafkaml.topics import listed
+    from corral.podtools.kafka.client import ends
+    from corral.podtools.kafka.topics import listed
 
     with _told():
         rows = []
@@ -400,8 +400,8 @@ def _tail(access: Access, topic: str, last: int, *, follow: bool) -> None:
     from contextlib import ExitStack
 
     from corral.cli.views.records import describe
-    from corral.inpod.kafkaml.kafka import Follower, ends, read
-    from corral.inpod.kafkaml.ranges import Range
+    from corral.podtools.kafka.client import Follower, ends, read
+    from corral.podtools.kafka.ranges import Range
 
     with _told(), ExitStack() as held:
         _must_exist(access, topic)
@@ -423,7 +423,7 @@ def _tail(access: Access, topic: str, last: int, *, follow: bool) -> None:
 
 
 def _must_exist(access: Access, topic: str) -> None:
-    from corral.inpod.kafkaml.topics import listed
+    from corral.podtools.kafka.topics import listed
 
     if topic not in listed(access, patience=_PATIENCE):
         raise Trouble(

@@ -6,7 +6,7 @@ import io
 import json
 from datetime import UTC, datetime
 
-from corral.inpod.kafkaml.kafka import Record
+from corral.podtools.kafka.client import Record
 
 __all__ = ["describe"]
 

@@ -44,7 +44,7 @@ class Place:
 
 
 def region_of(zone: str) -> str:
-    """``us-east-1`` of ``us-east-1a``."""
+    """The region of a zone, such as ``us-east-1`` of ``us-east-1a``."""
     return zone.rstrip("abcdefghijklmnopqrstuvwxyz") or zone
 
 

@@ -57,7 +57,7 @@ class AwsCredentials:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AwsSettings:
-    """One region."""
+    """Where and as whom one region of AWS is used."""
 
     region: str
     place: bodies.Place = field(default_factory=bodies.Place)
@@ -84,7 +84,7 @@ class AwsProvider:
         clock: Callable[[], float] = time.time,
         pause: Callable[[float], Awaitable[None]] = asyncio.sleep,
     ) -> None:
-        """Raises MissingLibrary."""
+        """Load boto3; raises MissingLibrary without it."""
         self._settings = settings
         self._clock = clock
         self._pause = pause
@@ -213,7 +213,7 @@ class AwsProvider:
         await asyncio.to_thread(self._ec2.close)
 
     async def _call(self, operation: str, **arguments: Any) -> Mapping[str, Any]:
-        """Raises CloudError."""
+        """Call one operation of EC2 in a thread; raises CloudError."""
         from botocore import exceptions
 
         method = getattr(self._ec2, operation)

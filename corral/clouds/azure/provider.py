@@ -34,7 +34,7 @@ _RETAIL_API: Final = {"api-version": "2023-01-01-preview"}
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AzureSettings:
-    """One resource group."""
+    """Where and as whom one resource group of Azure is used."""
 
     subscription: str
     resource_group: str

@@ -47,7 +47,7 @@ _STATES: Final = {
 
 @dataclass(frozen=True, slots=True)
 class Network:
-    """Where VMs are connected."""
+    """The network that VMs are connected to."""
 
     network: str = "global/networks/default"
     subnetwork: str = ""
@@ -55,7 +55,7 @@ class Network:
 
 
 def region_of(zone: str) -> str:
-    """``us-central1`` of ``us-central1-a``."""
+    """The region of a zone, such as ``us-central1`` of ``us-central1-a``."""
     return zone.rpartition("-")[0] or zone
 
 
@@ -214,7 +214,7 @@ def _worst(found: Sequence[str], words: str, status: int, retry_after: float | N
 
 
 def history_body(machine_type: str, zone: str) -> dict[str, Any]:
-    """Of an advice.capacityHistory."""
+    """The body of a request for advice.capacityHistory."""
     return {
         "instanceProperties": {
             "machineType": machine_type,

@@ -36,7 +36,7 @@ _PAGE: Final = "500"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GcpSettings:
-    """One project."""
+    """Where and as whom one project of Google Cloud is used."""
 
     project: str
     endpoint: str = ENDPOINT

@@ -80,7 +80,7 @@ class JoinSettings:
     join_s: float = 300.0
     """For kubeadm, from then on."""
     pause_s: float = 3.0
-    """Between two knocks."""
+    """Seconds between two attempts to connect."""
     clock: Callable[[], float] = field(default=time.time)
     pause: Callable[[float], Awaitable[None]] = field(default=asyncio.sleep)
 

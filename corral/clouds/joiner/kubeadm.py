@@ -31,7 +31,7 @@ ALREADY: Final = "corral: had joined before"
 _ENDPOINT: Final = re.compile(r"[A-Za-z0-9.\-]+:[0-9]{1,5}|\[[0-9a-fA-F:]+\]:[0-9]{1,5}")
 
 TIMED_OUT: Final = 124
-"""What ``timeout`` ends with."""
+"""The exit code of ``timeout`` when the time was over."""
 
 _SCRIPT: Final = f"""\
 set -eu

@@ -31,7 +31,7 @@ _FAILED: Final = 255
 
 
 class SshError(Exception):
-    """There was no session."""
+    """No SSH session could be established."""
 
 
 class HostKeyMismatch(SshError):
@@ -60,7 +60,7 @@ class Login:
     connect_s: float = 10.0
 
     def checked(self) -> Login:
-        """Raises BadRequest."""
+        """The login itself, checked; raises BadRequest if part of it is malformed."""
         if not _HOST.fullmatch(self.host) or not _USER.fullmatch(self.user):
             raise BadRequest(f"cannot log in as {self.user!r} at {self.host!r}")
         if not self.host_keys or not all(_KEY.match(key) for key in self.host_keys):
@@ -72,7 +72,7 @@ class Login:
 
 @dataclass(frozen=True, slots=True)
 class Done:
-    """How a command ended."""
+    """The exit status and the output of a command."""
 
     status: int
     output: str

@@ -34,7 +34,7 @@ class BootstrapToken:
     id: str
     secret: str = field(repr=False)
     expires: float
-    """Seconds since the epoch."""
+    """When it expires, in seconds since the epoch."""
 
     @classmethod
     def fresh(cls, *, now: float, lifetime_s: float) -> BootstrapToken:

@@ -65,7 +65,7 @@ class FaultFile:
         self._lock = folder / "faults.lock"
 
     def plan(self, *faults: Fault) -> None:
-        """Add to them."""
+        """Add faults to those that are planned."""
         with exclusively(self._lock):
             self._write([*self._read(), *faults])
 

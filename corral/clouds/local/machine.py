@@ -57,7 +57,7 @@ class Machine:
         self._stop_early = True
 
     def start_node(self) -> None:
-        """Raises OSError."""
+        """Start the node's process; raises OSError."""
         record = self._record
         self._note(0)  # from here on it has begun, and does not begin again
         environment = {
@@ -86,7 +86,7 @@ class Machine:
         self._folder.keep(Running(self._me.pid, self._me.started, self._port, pid, started))
 
     async def run(self) -> None:
-        """Until the end."""
+        """Run the VM until it ends."""
         from corral.clouds.local.metadata import MetadataServer  # the node is starting meanwhile
 
         loop = asyncio.get_running_loop()

@@ -148,7 +148,7 @@ class LocalProvider:
         raise StockOut(f"VM {request.name} was taken at once", scope=Scope.ZONE)
 
     def _allow(self, request: VmRequest) -> None:
-        """Raises StockOut, QuotaExceeded."""
+        """Check stock and quotas; raises StockOut or QuotaExceeded."""
         if (self._gone / request.request_id).exists():
             raise StockOut(
                 f"request id {request.request_id} made a VM that is gone: take a new one",
@@ -169,7 +169,7 @@ class LocalProvider:
         self._allow_label(request, alive)
 
     def _allow_label(self, request: VmRequest, alive: Sequence[Vm]) -> None:
-        """Raises QuotaExceeded."""
+        """Check the quota of VMs with one label; raises QuotaExceeded."""
         if self._settings.label_quota is None:
             return
         label, most = self._settings.label_quota
@@ -430,7 +430,7 @@ class LocalProvider:
         return ()
 
     async def close(self) -> None:
-        """VMs run on."""
+        """Nothing to close: VMs run on without the provider."""
 
 
 def _filled(word: str, words: Mapping[str, str]) -> str:

@@ -24,7 +24,7 @@ __all__ = ["Ended", "Folder", "Given", "Record", "Running", "exclusively", "is_h
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Record:
-    """What was asked for."""
+    """The request that a VM was made for, as it is stored."""
 
     name: str
     zone: str
@@ -74,7 +74,7 @@ class Given:
 
 @dataclass(frozen=True, slots=True)
 class Ended:
-    """How it ended."""
+    """Why and when a VM ended."""
 
     reason: str
     """preempted, stopped, killed or crashed."""

@@ -22,7 +22,7 @@ def node_command(*options: str) -> tuple[str, ...]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LocalSettings:
-    """One pretended cloud."""
+    """How the cloud that is pretended on this machine behaves."""
 
     folder: Path
     command: Sequence[str] = field(default_factory=node_command)

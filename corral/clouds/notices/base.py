@@ -27,7 +27,7 @@ class Source(Protocol):
     """One thing to ask, again and again."""
 
     what: str
-    """For the log."""
+    """What is queried, in words for the log."""
 
     async def ask(self, session: aiohttp.ClientSession) -> Iterable[Notice]:
         """What holds now; may wait for a change. Raises OSError, TimeoutError, ValueError."""

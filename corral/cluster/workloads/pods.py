@@ -11,8 +11,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from corral.cluster.workloads.times import moment
 from corral.kube.selectors import Selector
+from corral.kube.times import parse_datetime
 from corral.kube.types import Obj
 
 __all__ = [
@@ -90,7 +90,7 @@ def ready_since(pod: Obj) -> str | None:
 
 def _newest_first(text: str | None) -> float:
     """Sorts later times before earlier ones, and no time before all of them."""
-    when = moment(text)
+    when = parse_datetime(text)
     return -math.inf if when is None else -when.timestamp()
 
 

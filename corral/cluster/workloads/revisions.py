@@ -9,7 +9,7 @@ from typing import Any, Final
 import orjson
 
 from corral.cluster.workloads.pods import controller_reference
-from corral.cluster.workloads.times import moment_or_zero
+from corral.cluster.workloads.times import datetime_or_zero
 from corral.kube.types import Obj
 
 __all__ = [
@@ -105,7 +105,7 @@ def sort_revisions(revisions: Iterable[Obj]) -> list[Obj]:
 
     def key(revision: Obj) -> tuple[Any, ...]:
         meta = revision["metadata"]
-        created = moment_or_zero(meta.get("creationTimestamp"))
+        created = datetime_or_zero(meta.get("creationTimestamp"))
         return (revision.get("revision", 0), created, meta["name"])
 
     return sorted(revisions, key=key)

@@ -1,28 +1,20 @@
-"""Moments as the API writes them: RFC 3339 in whole seconds, UTC."""
+"""What controllers of workloads add to the times of `corral.kube.times`."""
 
 from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
 
-__all__ = ["ZERO", "moment", "moment_or_zero", "seconds_between", "stamp"]
+from corral.kube.times import parse_datetime
+
+__all__ = ["ZERO", "datetime_or_zero", "seconds_between"]
 
 ZERO = datetime.min.replace(tzinfo=UTC)
 """What an absent time compares as: before every other one."""
 
 
-def moment(text: str | None) -> datetime | None:
-    """The time in ``text``; None where there is none."""
-    return datetime.fromisoformat(text) if text else None
-
-
-def moment_or_zero(text: str | None) -> datetime:
+def datetime_or_zero(text: str | None) -> datetime:
     """The time in ``text``, or ZERO."""
-    return datetime.fromisoformat(text) if text else ZERO
-
-
-def stamp(when: datetime) -> str:
-    """``when`` as the API stores it."""
-    return when.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+    return parse_datetime(text) or ZERO
 
 
 def seconds_between(earlier: datetime, later: datetime) -> float:

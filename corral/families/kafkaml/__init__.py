@@ -2,5 +2,5 @@
 
 `models` has code checked in a sandbox, `deployments` finds data for a model (`matching`) and has it
 trained by pods, `inferences` has trained models answer. No model code and no weights come near the
-operator: they are in pods (`corral.inpod.kafkaml`), in topics and in a registry.
+operator: they are in pods (`corral.podtools.kafkaml`), in topics and in a registry.
 """

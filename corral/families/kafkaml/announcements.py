@@ -15,8 +15,8 @@ import orjson
 from corral.api.kafkaml.kinds import DATASOURCES, GROUP, Datasource, FederatedDeployment
 from corral.families.kafkaml.logins import secret_for
 from corral.families.kafkaml.settings import KafkaMLSettings
-from corral.inpod.kafkaml.messages import DataControl, MessageError
 from corral.kube.types import Obj
+from corral.podtools.kafka.messages import DataControl, MessageError
 
 __all__ = [
     "ANNOUNCED_LABEL",

@@ -24,7 +24,6 @@ from corral.api.kafkaml.kinds import (
     MLConfiguration,
     MLModel,
 )
-from corral.families.federated.results import last_object
 from corral.families.kafkaml import objects, pods
 from corral.families.kafkaml.matching import Wanted, client_id, newly_matched
 from corral.families.kafkaml.models import COMPONENT, concerns_us, was_there
@@ -54,6 +53,7 @@ from corral.runtime import (
 from corral.runtime.family.statuses import StatusController
 from corral.runtime.pods.couriers import COURIER
 from corral.runtime.pods.failures import log_lines
+from corral.runtime.pods.jsonresults import last_object
 from corral.runtime.pods.states import is_terminal, moment
 from corral.runtime.sightings import Sightings
 

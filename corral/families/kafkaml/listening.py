@@ -39,8 +39,8 @@ from corral.kube.types import Obj
 from corral.runtime import Change, Manager, Result, is_being_deleted, uid_of
 
 if TYPE_CHECKING:
-    from corral.inpod.kafkaml.feeds import Feed
-    from corral.inpod.kafkaml.kafka import Access, Record
+    from corral.podtools.kafka.client import Access, Record
+    from corral.podtools.kafka.feeds import Feed
 
 __all__ = ["POSITIONS", "AnnouncementReconciler", "register"]
 
@@ -112,7 +112,7 @@ class AnnouncementReconciler:
         self, space: str, where: Where, deployments: Sequence[FederatedDeployment]
     ) -> bool:
         """Make Datasources of what has come; whether the topic could be read."""
-        from corral.inpod.kafkaml.kafka import KafkaError
+        from corral.podtools.kafka.client import KafkaError
 
         key = (space, where)
         try:
@@ -143,7 +143,7 @@ class AnnouncementReconciler:
 
     async def _open(self, key: tuple[str, Where]) -> Feed:
         """Raises KafkaError."""
-        from corral.inpod.kafkaml.feeds import Feed
+        from corral.podtools.kafka.feeds import Feed
 
         space, where = key
         access = await self._access(space, where)
@@ -165,7 +165,7 @@ class AnnouncementReconciler:
 
     async def _access(self, space: str, where: Where) -> Access:
         """Raises KafkaError."""
-        from corral.inpod.kafkaml.kafka import Access, KafkaError
+        from corral.podtools.kafka.client import Access, KafkaError
 
         try:
             self._settings.check_servers(where.servers)
@@ -190,7 +190,7 @@ class AnnouncementReconciler:
         records: Sequence[Record],
         deployments: Sequence[FederatedDeployment],
     ) -> None:
-        from corral.inpod.kafkaml.messages import MessageError
+        from corral.podtools.kafka.messages import MessageError
 
         there = (await self._client.list_all(DATASOURCES, space))["items"]
         ids = {
@@ -214,7 +214,7 @@ class AnnouncementReconciler:
 
     async def _create(self, made: Obj) -> Obj:
         """Raises MessageError where nobody can have such an object."""
-        from corral.inpod.kafkaml.messages import MessageError
+        from corral.podtools.kafka.messages import MessageError
 
         try:
             return await self._client.create(
@@ -262,9 +262,9 @@ class AnnouncementReconciler:
 
 def _check(access: Access, spec: Obj) -> None:
     """That the data is stored. Raises MessageError where it is not, else KafkaError."""
-    from corral.inpod.kafkaml.kafka import TopicLost, check
-    from corral.inpod.kafkaml.messages import MessageError
-    from corral.inpod.kafkaml.ranges import parse_ranges
+    from corral.podtools.kafka.client import TopicLost, check
+    from corral.podtools.kafka.messages import MessageError
+    from corral.podtools.kafka.ranges import parse_ranges
 
     if spec["incremental"]:
         return

@@ -13,6 +13,13 @@ from corral.families.kafkaml.logins import secret_for
 from corral.families.kafkaml.matching import client_id
 from corral.families.kafkaml.settings import KafkaMLSettings
 from corral.kube.types import Obj
+from corral.podtools.commands import (
+    KAFKA_CLIENT,
+    KAFKA_INFERENCE,
+    KAFKA_SERVER,
+    MODEL_CHECK,
+    python_command,
+)
 from corral.runtime.pods.couriers import Parts, courier_parts
 
 __all__ = [
@@ -90,7 +97,7 @@ def check_job(model: MLModel, settings: KafkaMLSettings) -> Obj:
     container = {
         "name": CHECK,
         "image": spec.image or settings.images[spec.framework],
-        "command": ["python", "-m", "corral.inpod.kafkaml.check"],
+        "command": python_command(MODEL_CHECK),
         "env": [
             *parts.task_env,
             *_env(
@@ -190,7 +197,7 @@ def server_job(
     container = {
         "name": "server",
         "image": settings.server_image,
-        "command": ["python", "-m", "corral.inpod.kafkaml.server"],
+        "command": python_command(KAFKA_SERVER),
         "env": [*parts.task_env, *_env(env), *_login(spec.kafka, settings)],
         "volumeMounts": [
             *parts.task_mounts,
@@ -258,7 +265,7 @@ def client_job(
     container: Obj = {
         "name": "training",
         "image": spec.clients.image or model.spec.image or settings.images[model.spec.framework],
-        "command": ["python", "-m", "corral.inpod.kafkaml.client"],
+        "command": python_command(KAFKA_CLIENT),
         "env": [
             *_env(env),
             *_login(spec.kafka, settings),
@@ -314,7 +321,7 @@ def inference_deployment(
     container: Obj = {
         "name": "inference",
         "image": spec.image or settings.images[framework],
-        "command": ["python", "-m", "corral.inpod.kafkaml.infer"],
+        "command": python_command(KAFKA_INFERENCE),
         "env": [
             *parts.task_env,
             *_env(env),

@@ -106,9 +106,9 @@ def _check_own(deployment: FederatedDeployment, obj: Obj) -> None:
 
 def _remove(servers: str, login: dict[str, str], ids: list[str], text: str) -> list[str]:
     # only who removes topics needs a client of Kafka
-    from corral.inpod.kafkaml.kafka import Access, KafkaError
-    from corral.inpod.kafkaml.names import Names
-    from corral.inpod.kafkaml.topics import remove_made
+    from corral.podtools.kafka.client import Access, KafkaError
+    from corral.podtools.kafka.names import Names
+    from corral.podtools.kafka.topics import remove_made
 
     try:
         access = Access(servers, **login)

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final
 
-__all__ = ["REPORT_AUDIENCE", "TrainingSettings"]
+from corral.runtime.pods.reports import REPORT_AUDIENCE
 
-REPORT_AUDIENCE: Final = "corral.dev/report"
+__all__ = ["TrainingSettings"]
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,1 +1,1 @@
-"""What runs in the pods of federated learning over Kafka."""
+"""Names by which pods of earlier versions start programs of `corral.podtools`."""

@@ -1,34 +1,6 @@
-"""``python -m corral.inpod.kafkaml.client``: what the image of a client runs."""
-
-from __future__ import annotations
-
-import logging
-import os
-import sys
-
-from corral.inpod import lastwords
-from corral.inpod.kafkaml.training import Client, ClientError, ClientSettings
-
-
-def main() -> int:
-    """Take part until the last round; says what went wrong, where something did."""
-    logging.basicConfig(level=logging.INFO, format="%(message)s", stream=sys.stdout)
-    try:
-        sent = Client(ClientSettings.from_environment(os.environ)).run()
-    except ClientError as error:
-        logging.error("%s", error)
-        _last_words(str(error))
-        return 1
-    logging.info("done: %d updates were sent", sent)
-    return 0
-
-
-def _last_words(why: str) -> None:
-    try:
-        lastwords.leave(why[:4000])
-    except OSError as error:
-        logging.debug("nobody reads last words here: %s", error)
-
+"""Starts the program of `corral.podtools.kafkaml`, for pods of earlier versions."""
 
 if __name__ == "__main__":
-    sys.exit(main())
+    import runpy
+
+    runpy.run_module("corral.podtools.kafkaml.client", run_name="__main__", alter_sys=True)

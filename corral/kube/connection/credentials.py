@@ -53,7 +53,7 @@ class CredentialSource(Protocol):
 
 
 class StaticSource:
-    """Always the same credential."""
+    """A source that always has the same credential."""
 
     def __init__(self, credential: Credential) -> None:
         self._credential = credential

@@ -18,6 +18,7 @@ import orjson
 
 from corral.kube.connection.config import ConfigError, ExecPlugin
 from corral.kube.connection.credentials import Credential
+from corral.kube.times import parse_datetime
 
 __all__ = ["ExecSource"]
 
@@ -120,7 +121,7 @@ class ExecSource:
 
 
 def exec_info(plugin: ExecPlugin, *, interactive: bool) -> str:
-    """The value of ``KUBERNETES_EXEC_INFO``."""
+    """The JSON that a plugin is given in ``KUBERNETES_EXEC_INFO``."""
     spec: dict[str, Any] = {"interactive": interactive}
     if plugin.provide_cluster_info:
         spec["cluster"] = dict(plugin.cluster_info)
@@ -162,9 +163,7 @@ def parse_credential(output: bytes, plugin: ExecPlugin) -> tuple[Credential, dat
 
 
 def _expiry(value: Any, name: str) -> datetime | None:
-    if not value:
-        return None
     try:
-        return datetime.fromisoformat(str(value))
+        return parse_datetime(str(value or ""))
     except ValueError as e:
         raise ConfigError(f"{name} returned an expirationTimestamp that is no time") from e

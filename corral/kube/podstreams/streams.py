@@ -111,7 +111,7 @@ class RemoteProcess:
 
     @property
     def protocol(self) -> str:
-        """The protocol agreed on."""
+        """The subprotocol that was agreed on with the server."""
         return self._open.protocol or ""
 
     @property
@@ -120,7 +120,7 @@ class RemoteProcess:
         return self._open.protocol == V5
 
     async def write(self, data: bytes) -> None:
-        """Send standard input."""
+        """Send bytes to the standard input of the process."""
         await self._send(STDIN, data)
 
     async def close_stdin(self) -> None:

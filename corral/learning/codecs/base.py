@@ -1,4 +1,4 @@
-"""What a codec is."""
+"""The interface of codecs: a model as bytes, and back."""
 
 from __future__ import annotations
 

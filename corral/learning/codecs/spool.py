@@ -47,7 +47,7 @@ class Spool:
             self._memory += chunk
 
     def finish(self) -> memoryview:
-        """All of it, read-only."""
+        """Everything that was received, as a read-only view."""
         if self._expected is not None and self.received != self._expected:
             raise UpdateRejected(f"{self.received} of {self._expected} bytes arrived")
         if self._file is None:

@@ -37,7 +37,7 @@ Few = list[tuple[npt.NDArray[np.int32], Ints]]
 
 
 class Digits:
-    """`size` exact sums."""
+    """Exact sums of `size` numbers, one beside the other."""
 
     def __init__(self, size: int) -> None:
         self.size = size
@@ -86,7 +86,7 @@ class Digits:
             weights = weights[left] if isinstance(weights, np.ndarray) else weights
 
     def add_integers(self, values: Ints, exponent: int, *, at: Ints | None = None) -> None:
-        """Adds `values * 2**exponent`."""
+        """Add `values * 2**exponent` to the sums."""
         place, shift = divmod(exponent, BITS)
         low = (values & _MASK) << shift
         high = (values >> BITS) << shift

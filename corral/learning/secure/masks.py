@@ -35,7 +35,7 @@ def agreed(private: bytes, public: bytes, *, purpose: bytes) -> bytes:
 
 
 def to_ring(values: npt.NDArray[np.floating], weight: int) -> Ring:
-    """Weighted fixed-point integers."""
+    """The values times the weight, as fixed-point integers of the ring."""
     wide = values.astype(np.float64)
     if not np.isfinite(wide).all() or np.abs(wide).max(initial=0.0) > LARGEST:
         raise UpdateRejected(f"secure aggregation takes values up to {LARGEST:g} only")

@@ -15,11 +15,10 @@ from functools import partial
 from corral.checkpoints.errors import CheckpointError
 from corral.checkpoints.findings import Damaged, Finding, Reason
 from corral.checkpoints.paths import step_of
+from corral.checkpoints.places import Place, PlaceRefused
 from corral.checkpoints.signing.base import UrlSigner
 from corral.families.trainingjob.checkpoints.credentials import CredentialsMissing
 from corral.families.trainingjob.checkpoints.places import (
-    Place,
-    PlaceRefused,
     address_place,
     checkpoint_place,
     job_place,

@@ -21,8 +21,9 @@ from typing import TypeVar
 from corral.api.training.kinds import JOB_LABEL, TRAININGJOBS
 from corral.checkpoints.errors import InvalidManifest
 from corral.checkpoints.manifest import Manifest, decode
+from corral.checkpoints.places import PlaceRefused
 from corral.families.trainingjob.checkpoints.objects import CheckpointObjects, Facts
-from corral.families.trainingjob.checkpoints.places import PlaceRefused, job_place
+from corral.families.trainingjob.checkpoints.places import job_place
 from corral.families.trainingjob.checkpoints.stores import Stores
 from corral.families.trainingjob.checkpoints.summaries import (
     VOLUMES,
@@ -34,7 +35,6 @@ from corral.families.trainingjob.checkpoints.summaries import (
 )
 from corral.families.trainingjob.lifecycle.attempts import is_fenced, wanted_attempt
 from corral.families.trainingjob.names import attempt_of, replica_of, world_of
-from corral.families.trainingjob.settings import REPORT_AUDIENCE
 from corral.kube.client import KubeClient, KubeConnectionError
 from corral.kube.errors import ApiError, NotFound
 from corral.kube.types import Obj
@@ -69,6 +69,7 @@ from corral.runtime.events.recorder import EventRecorder
 from corral.runtime.keys import key_of, uid_of
 from corral.runtime.manager import Manager
 from corral.runtime.owners import is_controlled_by
+from corral.runtime.pods.reports import REPORT_AUDIENCE
 
 __all__ = ["Caller", "ReportService", "ReportSettings"]
 

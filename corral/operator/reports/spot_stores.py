@@ -18,13 +18,13 @@ from corral.checkpoints.errors import CheckpointError, NotFound, PermissionDenie
 from corral.checkpoints.findings import Damaged, Finding, Reason
 from corral.checkpoints.manifest import Manifest
 from corral.checkpoints.paths import checkpoint_id, step_of
+from corral.checkpoints.places import PlaceRefused
 from corral.checkpoints.repository import Repository
 from corral.checkpoints.retention import Retention
 from corral.checkpoints.signing.base import UrlSigner
 from corral.checkpoints.writer import CheckpointWriter
 from corral.families.spot.jobs.places import copy_folder, spot_place
 from corral.families.trainingjob.checkpoints.credentials import CredentialsMissing
-from corral.families.trainingjob.checkpoints.places import PlaceRefused
 from corral.families.trainingjob.checkpoints.stores import Opened, Stores
 from corral.kube.types import Obj
 from corral.operator.reports.bodies import Commit, Rejection, UploadRequest

@@ -25,11 +25,12 @@ from corral.checkpoints.errors import Conflict as StoreConflict
 from corral.checkpoints.errors import Fenced as StoreFenced
 from corral.checkpoints.manifest import Manifest
 from corral.checkpoints.paths import checkpoint_id, shared_nonce, step_of
+from corral.checkpoints.places import Place, PlaceRefused
 from corral.checkpoints.signing.base import UrlSigner
 from corral.checkpoints.writer import CheckpointWriter, Shard
 from corral.families.trainingjob.checkpoints.credentials import CredentialsMissing
 from corral.families.trainingjob.checkpoints.objects import CheckpointObjects, Facts
-from corral.families.trainingjob.checkpoints.places import Place, PlaceRefused, job_place
+from corral.families.trainingjob.checkpoints.places import job_place
 from corral.families.trainingjob.checkpoints.stores import Opened, Stores
 from corral.families.trainingjob.checkpoints.summaries import (
     attempt_of,

@@ -1,7 +1,7 @@
 """Couriers: what carries a model to a pod's container and what it made away. No I/O.
 
 Both are ordinary processes, also beside a module, and have credentials that the container has not.
-They share the folder ``/fl`` with it. What they do is in `corral.inpod.courier`.
+They share the folder ``/fl`` with it. What they do is in `corral.podtools.uploader`.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ import orjson
 
 from corral.kube.types import Obj
 from corral.oci.own import AUDIENCE
+from corral.podtools.commands import UPLOADER, python_command
 
 __all__ = ["COURIER", "FETCHER", "FL_DIR", "Parts", "courier_parts"]
 
@@ -28,7 +29,7 @@ _LOGINS_DIR: Final = "/var/run/secrets/corral-registries"
 _ENDED_VOLUME: Final = "corral-ended"
 _ENDED_DIR: Final = "/var/run/corral-courier"
 _DELIVER: Final = (
-    "trap ': > \"$CORRAL_ENDED\"' TERM; python -m corral.inpod.courier deliver & "
+    f"trap ': > \"$CORRAL_ENDED\"' TERM; {' '.join(python_command(UPLOADER, 'deliver'))} & "
     "while kill -0 $! 2>/dev/null; do wait $!; done"
 )
 """A shell is there at once: a container may have ended before Python has started."""
@@ -55,8 +56,8 @@ def courier_parts(
 ) -> Parts:
     """The folder, and the one or two containers.
 
-    ``told`` are their variables (see `corral.inpod.courier`), ``registry_map`` is ``NAME=URL`` of
-    registries, ``secrets`` name those with logins for them.
+    ``told`` are their variables (see `corral.podtools.uploader`), ``registry_map`` is ``NAME=URL``
+    of registries, ``secrets`` name those with logins for them.
     """
     volumes: list[Obj] = [
         {"name": _FL_VOLUME, "emptyDir": {}},
@@ -81,7 +82,7 @@ def courier_parts(
         volumes.append({"name": _LOGINS_VOLUME, "projected": {"sources": _logins(secrets)}})
         mounts.append({"name": _LOGINS_VOLUME, "mountPath": _LOGINS_DIR, "readOnly": True})
         env["CORRAL_REGISTRY_LOGINS"] = _LOGINS_DIR
-    fetch = _courier(FETCHER, ["python", "-m", "corral.inpod.courier", "fetch"], image, env, mounts)
+    fetch = _courier(FETCHER, python_command(UPLOADER, "fetch"), image, env, mounts)
     env = {**env, "CORRAL_ENDED": f"{_ENDED_DIR}/ended"}
     mounts = [*mounts, {"name": _ENDED_VOLUME, "mountPath": _ENDED_DIR}]
     deliver = _courier(COURIER, ["sh", "-c", _DELIVER], image, env, mounts)

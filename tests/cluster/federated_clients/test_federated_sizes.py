@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from corral.inpod.courier import Courier
+from corral.podtools.uploader.uploader import Uploader
 from tests.backends import Backend, own_backend
 from tests.cluster.federated_clients import outside
 from tests.cluster.federated_clients.federation import API, Federation, Store, seed_job
@@ -80,7 +80,7 @@ def deliver(folder: Path, content: Path, env: dict[str, str], samples: int) -> d
     told = {"num_samples": samples, "format": "f32-le"}
     (folder / "result.json").write_text(json.dumps(told))
     said: list[str] = []
-    message = Courier({**env, "FL_DIR": str(folder)}, say=said.append).last_words()
+    message = Uploader({**env, "FL_DIR": str(folder)}, say=said.append).last_words()
     assert message, said
     found: dict[str, Any] = json.loads(message)
     return found

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from corral.inpod.kafkaml.kafka import Access
+from corral.podtools.kafka.client import Access
 from tests.cluster.broker.broker_servers import ApacheKafka, OwnBroker, Server
 from tests.cluster.kafkaml.deployments import Deployments
 

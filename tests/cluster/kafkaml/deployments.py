@@ -12,16 +12,16 @@ from typing import Any
 
 import numpy as np
 
-from corral.inpod.kafkaml.kafka import Access, Sender, Topic, ensure
-from corral.inpod.kafkaml.layers import Dense, Sequential
-from corral.inpod.kafkaml.names import Names
-from corral.inpod.kafkaml.ranges import Range
-from corral.inpod.kafkaml.records import raw_bytes
-from corral.inpod.kafkaml.rounds import Rounds, RoundSettings
-from corral.inpod.kafkaml.serving import Deployment, Server
-from corral.inpod.kafkaml.weights import Part
+from corral.podtools.kafka.client import Access, Sender, Topic, ensure
+from corral.podtools.kafka.names import Names
+from corral.podtools.kafka.ranges import Range
+from corral.podtools.kafka.records import raw_bytes
+from corral.podtools.kafka.weights import Part
+from corral.podtools.kafkaml.rounds import Rounds, RoundSettings
+from corral.podtools.kafkaml.serving import Deployment, Server
+from corral.podtools.models.layers import Dense, Sequential
 
-CLIENT = ("corral.inpod.kafkaml.client",)
+CLIENT = ("corral.podtools.kafkaml.client",)
 RAW = {
     "data_type": "float32", "data_reshape": "64", "label_type": "float32", "label_reshape": "10",
 }  # fmt: skip

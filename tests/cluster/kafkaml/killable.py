@@ -16,13 +16,14 @@ from typing import Any
 
 import numpy as np
 
-from corral.inpod.kafkaml import client, kafka, serving
-from corral.inpod.kafkaml.kafka import Access, Sender
-from corral.inpod.kafkaml.names import Names
-from corral.inpod.kafkaml.ranges import Range
-from corral.inpod.kafkaml.rounds import Rounds
-from corral.inpod.kafkaml.serving import Server
-from corral.inpod.kafkaml.weights import Part, parts_of
+from corral.podtools.kafka import client as kafka
+from corral.podtools.kafka.client import Access, Sender
+from corral.podtools.kafka.names import Names
+from corral.podtools.kafka.ranges import Range
+from corral.podtools.kafka.weights import Part, parts_of
+from corral.podtools.kafkaml import client, serving
+from corral.podtools.kafkaml.rounds import Rounds
+from corral.podtools.kafkaml.serving import Server
 from tests.cluster.kafkaml.deployments import Audience, Deployments, model
 
 

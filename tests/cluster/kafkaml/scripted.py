@@ -10,12 +10,12 @@ from typing import Any
 
 import numpy as np
 
-from corral.inpod.kafkaml.kafka import Access, Follower, Record, Sender, Topic, ends, ensure, read
-from corral.inpod.kafkaml.messages import ClientControl, ModelControl, client_key
-from corral.inpod.kafkaml.names import Names
-from corral.inpod.kafkaml.ranges import Range
-from corral.inpod.kafkaml.rounds import LAST
-from corral.inpod.kafkaml.weights import read_weights
+from corral.podtools.kafka.client import Access, Follower, Record, Sender, Topic, ends, ensure, read
+from corral.podtools.kafka.messages import ClientControl, ModelControl, client_key
+from corral.podtools.kafka.names import Names
+from corral.podtools.kafka.ranges import Range
+from corral.podtools.kafka.weights import read_weights
+from corral.podtools.kafkaml.rounds import LAST
 
 LARGE = 1 << 30
 Script = Callable[["Scripted", ModelControl, list[np.ndarray]], None]

@@ -13,8 +13,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from corral.inpod.kafkaml.inside import write_weights
-from corral.inpod.kafkaml.kafka import Access, Sender, Topic, ensure
+from corral.podtools.kafka.client import Access, Sender, Topic, ensure
+from corral.podtools.models.inside import write_weights
 from tests.cluster.kafkaml.deployments import RAW, digits, model
 from tests.cluster.kafkaml.scripted import stored, wait_for
 
@@ -51,7 +51,7 @@ class Workers:
             "PATH": os.environ["PATH"],
         }  # fmt: skip
         process = subprocess.Popen(
-            [sys.executable, "-m", "corral.inpod.kafkaml.infer"], env=env, text=True,
+            [sys.executable, "-m", "corral.podtools.kafkaml.infer"], env=env, text=True,
             stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
         )  # fmt: skip
         self.processes.append(process)

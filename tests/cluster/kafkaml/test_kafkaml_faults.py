@@ -18,9 +18,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from corral.inpod.kafkaml.kafka import LARGEST, Access, Sender, Topic, ends, ensure, remove
-from corral.inpod.kafkaml.messages import ModelControl
-from corral.inpod.kafkaml.weights import Part
+from corral.podtools.kafka.client import LARGEST, Access, Sender, Topic, ends, ensure, remove
+from corral.podtools.kafka.messages import ModelControl
+from corral.podtools.kafka.weights import Part
 from tests.cluster.broker.broker_servers import ApacheKafka, Server
 from tests.cluster.kafkaml.deployments import Audience, Deployments, digits, model
 from tests.cluster.kafkaml.scripted import Script, Scripted, log, stored, wait_for

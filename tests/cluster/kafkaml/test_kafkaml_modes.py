@@ -8,10 +8,10 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from corral.inpod.kafkaml.kafka import Access, Sender, Topic, ensure
-from corral.inpod.kafkaml.messages import ModelAnnouncement
-from corral.inpod.kafkaml.rounds import Rounds
-from corral.inpod.kafkaml.serving import Deployment
+from corral.podtools.kafka.client import Access, Sender, Topic, ensure
+from corral.podtools.kafka.messages import ModelAnnouncement
+from corral.podtools.kafkaml.rounds import Rounds
+from corral.podtools.kafkaml.serving import Deployment
 from tests.cluster.kafkaml.deployments import Audience, Deployments, digits, model
 from tests.cluster.kafkaml.scripted import log, stored, wait_for
 

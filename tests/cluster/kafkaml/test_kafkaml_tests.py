@@ -6,9 +6,9 @@ import threading
 
 import numpy as np
 
-from corral.inpod.kafkaml.confusion import confusion
-from corral.inpod.kafkaml.messages import ClientControl, ClientTest, ModelControl, client_key
-from corral.inpod.kafkaml.rounds import LAST
+from corral.podtools.kafka.messages import ClientControl, ClientTest, ModelControl, client_key
+from corral.podtools.kafkaml.rounds import LAST
+from corral.podtools.models.confusion import confusion
 from tests.cluster.kafkaml.deployments import Audience, Deployments, digits, model
 from tests.cluster.kafkaml.scripted import Scripted, log, wait_for
 

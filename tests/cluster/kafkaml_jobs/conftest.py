@@ -11,7 +11,7 @@ from corral.api.kafkaml.kinds import KINDS
 from corral.egress import EgressPolicy
 from corral.families.kafkaml import wiring
 from corral.families.kafkaml.settings import KafkaMLSettings
-from corral.inpod.kafkaml.kafka import Access
+from corral.podtools.kafka.client import Access
 from corral.runtime import Manager
 from tests.backends import Backend, Node, add_node, own_backend, own_scope
 from tests.cluster.broker.broker_servers import ApacheKafka, OwnBroker, Server

@@ -10,9 +10,9 @@ import pytest
 
 from corral.families.kafkaml.announcements import ANNOUNCED_LABEL
 from corral.families.kafkaml.listening import POSITIONS
-from corral.inpod.kafkaml.kafka import Sender, Topic, ensure
-from corral.inpod.kafkaml.messages import DataControl
-from corral.inpod.kafkaml.ranges import Range
+from corral.podtools.kafka.client import Sender, Topic, ensure
+from corral.podtools.kafka.messages import DataControl
+from corral.podtools.kafka.ranges import Range
 from tests.cluster.kafkaml.deployments import digits
 from tests.cluster.kafkaml_jobs.workflow import API, RAW, Workflow
 from tests.cluster.objects import eventually

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from corral.inpod.kafkaml.kafka import Sender
+from corral.podtools.kafka.client import Sender
 from tests.cluster.kafkaml.deployments import digits
 from tests.cluster.kafkaml_jobs.workflow import RAW, Workflow
 

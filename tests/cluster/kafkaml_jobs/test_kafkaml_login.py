@@ -8,8 +8,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from corral.inpod.kafkaml.kafka import Access, Sender, Topic, ensure
-from corral.inpod.kafkaml.messages import DataControl
+from corral.podtools.kafka.client import Access, Sender, Topic, ensure
+from corral.podtools.kafka.messages import DataControl
 from tests.cluster.broker.broker_servers import PASSWORD, USER, ApacheKafka, OwnBroker, Server
 from tests.cluster.kafkaml.deployments import digits
 from tests.cluster.kafkaml_jobs.workflow import RAW, Workflow

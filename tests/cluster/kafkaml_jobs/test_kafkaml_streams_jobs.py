@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from corral.inpod.kafkaml.kafka import Sender, Topic, ensure
-from corral.inpod.kafkaml.messages import DataControl
+from corral.podtools.kafka.client import Sender, Topic, ensure
+from corral.podtools.kafka.messages import DataControl
 from tests.cluster.kafkaml.deployments import digits
 from tests.cluster.kafkaml_jobs.workflow import RAW, Workflow
 from tests.cluster.objects import eventually

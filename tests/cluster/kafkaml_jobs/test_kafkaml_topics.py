@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from corral.inpod.kafkaml.topics import listed
+from corral.podtools.kafka.topics import listed
 from tests.cluster.kafkaml.deployments import digits
 from tests.cluster.kafkaml_jobs.workflow import API, Workflow
 from tests.cluster.objects import eventually

@@ -9,10 +9,10 @@ import numpy as np
 import pytest
 
 from corral.cli.samples import load, mnist_like
-from corral.inpod.kafkaml.confusion import confusion
-from corral.inpod.kafkaml.inside import read_weights
-from corral.inpod.kafkaml.kafka import Sender
-from corral.inpod.kafkaml.layers import Dense, Sequential
+from corral.podtools.kafka.client import Sender
+from corral.podtools.models.confusion import confusion
+from corral.podtools.models.inside import read_weights
+from corral.podtools.models.layers import Dense, Sequential
 from tests.cluster.kafkaml.deployments import digits
 from tests.cluster.kafkaml_jobs.workflow import Workflow
 from tests.cluster.objects import eventually

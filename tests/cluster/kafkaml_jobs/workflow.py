@@ -13,11 +13,11 @@ from confluent_kafka import Consumer
 from typer.testing import CliRunner
 
 from corral.cli.main import app
-from corral.inpod.kafkaml.kafka import Access, Sender, Topic, ensure
-from corral.inpod.kafkaml.ranges import Range
-from corral.inpod.kafkaml.records import raw_bytes
-from corral.inpod.kafkaml.weights import Part
 from corral.oci import Artifacts, Reference
+from corral.podtools.kafka.client import Access, Sender, Topic, ensure
+from corral.podtools.kafka.ranges import Range
+from corral.podtools.kafka.records import raw_bytes
+from corral.podtools.kafka.weights import Part
 from tests.cluster.objects import Objects
 from tests.registries import RunningRegistry
 

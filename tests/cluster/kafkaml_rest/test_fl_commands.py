@@ -11,11 +11,11 @@ from typing import Any
 import numpy as np
 
 from corral.cli.samples import load
-from corral.inpod.kafkaml.kafka import Access, Sender, Topic, ensure, read
-from corral.inpod.kafkaml.messages import DataControl
-from corral.inpod.kafkaml.ranges import parse_ranges
-from corral.inpod.kafkaml.records import labelled
-from corral.inpod.kafkaml.weights import parts_of
+from corral.podtools.kafka.client import Access, Sender, Topic, ensure, read
+from corral.podtools.kafka.messages import DataControl
+from corral.podtools.kafka.ranges import parse_ranges
+from corral.podtools.kafka.records import labelled
+from corral.podtools.kafka.weights import parts_of
 from tests.cluster.broker.broker_servers import Server
 from tests.cluster.objects import Objects
 

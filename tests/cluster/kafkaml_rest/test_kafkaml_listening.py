@@ -12,8 +12,8 @@ import pytest
 from corral.families.kafkaml import listening
 from corral.families.kafkaml.announcements import ANNOUNCED_LABEL
 from corral.families.kafkaml.settings import KafkaMLSettings
-from corral.inpod.kafkaml.kafka import Access, Sender, Topic, ensure
-from corral.inpod.kafkaml.messages import DataControl
+from corral.podtools.kafka.client import Access, Sender, Topic, ensure
+from corral.podtools.kafka.messages import DataControl
 from corral.runtime import Manager
 from tests.backends import Backend
 from tests.cluster.broker.broker_servers import Server

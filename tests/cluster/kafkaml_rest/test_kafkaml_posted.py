@@ -11,8 +11,8 @@ from urllib.parse import urlencode
 import numpy as np
 import pytest
 
-from corral.inpod.kafkaml.inside import read_weights, write_weights
 from corral.oci import Artifacts, Layer, Reference
+from corral.podtools.models.inside import read_weights, write_weights
 from tests.backends import Backend
 from tests.cluster.gateway.gateways import GatewayProcess, Reply, Somebody, token_of
 from tests.cluster.kafkaml_rest.test_kafkaml_rest import API, Rest, report

@@ -20,12 +20,12 @@ from corral.api.spot.kinds import (
     REPLICA_LABEL,
     SPOTINSTANCEJOBS,
 )
+from corral.checkpoints.places import StoreRules
 from corral.egress import EgressPolicy
 from corral.families.spot.backups.kubelet_engine import KubeletSettings, kubelet_url
 from corral.families.spot.backups.wiring import register
 from corral.families.spot.jobs.storage import StorageSettings, storage_for
 from corral.families.spot.names import copy_name
-from corral.families.trainingjob.checkpoints.places import StoreRules
 from corral.families.trainingjob.checkpoints.stores import Stores
 from corral.kube.client import KubeClient
 from corral.kube.errors import BadRequest, NotFound

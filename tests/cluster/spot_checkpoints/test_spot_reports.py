@@ -19,10 +19,10 @@ from corral.clouds import Notice, NoticeKind
 from corral.cluster.node.notices import condition_of
 from corral.families.spot.jobs import reported
 from corral.families.spot.names import copy_name
-from corral.families.trainingjob.settings import REPORT_AUDIENCE
 from corral.kube.resources import JOBS, NODES, PODS, SECRETS, SERVICEACCOUNTS
 from corral.kube.types import Obj
 from corral.runtime.owners import owner_reference
+from corral.runtime.pods.reports import REPORT_AUDIENCE
 from tests.backends import own_scope
 from tests.cluster.spot_checkpoints.spot_stage import SpotStage
 from tests.cluster.trainingjob_checkpoints.checkpoint_stage import Pod, downloaded

@@ -12,8 +12,8 @@ from itertools import groupby, pairwise
 from pathlib import Path
 from typing import Any
 
-from corral.inpod import names
-from corral.inpod.volume import Volume
+from corral.inpod.volume import names
+from corral.inpod.volume.volume import Volume
 
 __all__ = [
     "Published",

@@ -23,6 +23,7 @@ import aiohttp
 from corral.api.training.kinds import CHECKPOINTS, TRAININGJOBS
 from corral.checkpoints.location import Location, open_store
 from corral.checkpoints.manifest import FileEntry, Manifest
+from corral.checkpoints.places import StoreRules
 from corral.checkpoints.repository import Repository
 from corral.checkpoints.store import Store
 from corral.egress import EgressPolicy
@@ -31,16 +32,16 @@ from corral.families.trainingjob.checkpoints.controller import (
     CheckpointSettings,
     register,
 )
-from corral.families.trainingjob.checkpoints.places import StoreRules
 from corral.families.trainingjob.checkpoints.stores import Stores
 from corral.families.trainingjob.names import pod_labels, pod_name
-from corral.families.trainingjob.settings import REPORT_AUDIENCE, TrainingSettings
+from corral.families.trainingjob.settings import TrainingSettings
 from corral.kube.client import KubeClient
 from corral.kube.errors import NotFound
 from corral.kube.resources import EVENTS, PODS, SECRETS, SERVICEACCOUNTS
 from corral.kube.types import Obj
 from corral.operator.reports import ReportServer, ReportService, ReportSettings, UploadSettings
 from corral.runtime import Manager, owner_reference
+from corral.runtime.pods.reports import REPORT_AUDIENCE
 from tests.stores.servers import Served
 
 PART = 5 << 20

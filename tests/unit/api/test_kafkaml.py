@@ -6,7 +6,7 @@ import pytest
 
 from corral.api.kafkaml import kinds
 from corral.api.kind import Kind
-from corral.inpod.kafkaml.strategies import strategy_name
+from corral.podtools.kafkaml.strategies import strategy_name
 
 RAW = {
     "data_type": "float32", "data_reshape": "784", "label_type": "float32", "label_reshape": "10",

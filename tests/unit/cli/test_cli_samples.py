@@ -13,10 +13,10 @@ from corral.cli.injecting import joined, topic_of
 from corral.cli.kafka import bootstrap_of
 from corral.cli.samples import SampleError, load, parts, shards
 from corral.cli.views.records import describe
-from corral.inpod.kafkaml.kafka import Record
-from corral.inpod.kafkaml.ranges import Range
-from corral.inpod.kafkaml.records import labelled, raw_bytes
-from corral.inpod.kafkaml.weights import parts_of
+from corral.podtools.kafka.client import Record
+from corral.podtools.kafka.ranges import Range
+from corral.podtools.kafka.records import labelled, raw_bytes
+from corral.podtools.kafka.weights import parts_of
 
 
 def test_images_are_the_same_for_a_seed_and_can_be_learned() -> None:

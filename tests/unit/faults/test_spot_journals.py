@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
-from corral.inpod import disk, names
-from corral.inpod.manifest import Manifest
-from corral.inpod.volume import Volume
+from corral.inpod.volume import disk, names
+from corral.inpod.volume.manifest import Manifest
+from corral.inpod.volume.volume import Volume
 from tests.cluster.spot_faults import journals
 from tests.cluster.spot_faults.journals import Start
 from tests.cluster.spot_faults.schedules import FURTHEST, KINDS, schedule

@@ -14,13 +14,13 @@ from inpod_operator import Operator
 from corral.inpod import CheckpointError
 from corral.inpod.checkpoint import FOLLOW, HEAD_START, RETRY, Checkpointer
 from corral.inpod.environment import Environment
-from corral.inpod.plans import Plan, Plans
 from corral.inpod.publishing import Publisher, Saved
 from corral.inpod.replica import Replica
 from corral.inpod.reporting import Commands
 from corral.inpod.signals import Termination
-from corral.inpod.staging import Staging
-from corral.inpod.volume import Volume
+from corral.inpod.volume.plans import Plan, Plans
+from corral.inpod.volume.staging import Staging
+from corral.inpod.volume.volume import Volume
 
 Make = Callable[..., Replica]
 

@@ -9,12 +9,12 @@ from typing import Any
 
 import pytest
 
-from corral.inpod import copies, names
 from corral.inpod.environment import Environment, read
 from corral.inpod.errors import RestoreError
-from corral.inpod.manifest import Manifest
 from corral.inpod.replica import Replica
-from corral.inpod.volume import Volume
+from corral.inpod.volume import copies, names
+from corral.inpod.volume.manifest import Manifest
+from corral.inpod.volume.volume import Volume
 
 Make = Callable[..., Replica]
 

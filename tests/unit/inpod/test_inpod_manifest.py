@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 
 from corral.checkpoints import manifest as theirs
 from corral.checkpoints import paths
-from corral.inpod import manifest as ours
-from corral.inpod import names
 from corral.inpod.errors import InvalidManifest, InvalidPath
+from corral.inpod.volume import manifest as ours
+from corral.inpod.volume import names
 
 SHA = "0123456789abcdef" * 4
 STEP = st.integers(0, 10**12 - 1)

@@ -15,9 +15,7 @@ import corral.inpod
 from corral.inpod import environment
 
 PACKAGE = Path(corral.inpod.__file__).parent
-COURIERS = ("courier.py", "snapshots.py")
-SOURCES = sorted(path for path in PACKAGE.glob("*.py") if path.name not in COURIERS)
-"""All that is copied beside the user's code; couriers have an image of their own."""
+SOURCES = sorted(PACKAGE.rglob("*.py"))
 SLOW = ("http.client", "ssl", "email", "asyncio", "concurrent.futures", "dataclasses", "inspect")
 
 
@@ -35,14 +33,14 @@ def test_the_public_names() -> None:
     ]
 
 
-@pytest.mark.parametrize("source", SOURCES, ids=lambda path: path.name)
+@pytest.mark.parametrize("source", SOURCES, ids=lambda path: str(path.relative_to(PACKAGE)))
 def test_sources_are_python_3_9_and_import_only_the_standard_library(source: Path) -> None:
     tree = ast.parse(source.read_text(), feature_version=(3, 9))
     for node in ast.walk(tree):
         if isinstance(node, ast.Import):
             modules = [alias.name for alias in node.names]
         elif isinstance(node, ast.ImportFrom):
-            modules = [] if node.level == 1 else [node.module or "corral"]
+            modules = [] if node.level else [node.module or "corral"]
         else:
             continue
         assert all(name.partition(".")[0] in sys.stdlib_module_names for name in modules)

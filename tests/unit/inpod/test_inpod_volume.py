@@ -23,7 +23,7 @@ from corral.checkpoints import (
 from corral.checkpoints import Fenced as StoreFenced
 from corral.inpod import RestoreError
 from corral.inpod.replica import Replica
-from corral.inpod.volume import Volume
+from corral.inpod.volume.volume import Volume
 
 Make = Callable[..., Replica]
 
@@ -462,6 +462,6 @@ def test_file_systems_without_hard_links_serve_as_well(
     def refuse(*_: object) -> None:
         raise PermissionError(1, "Operation not permitted")
 
-    monkeypatch.setattr("corral.inpod.disk.os.link", refuse)
+    monkeypatch.setattr("corral.inpod.volume.disk.os.link", refuse)
     checkpoint(replica(), 1)
     assert [m.step for m in repository.scan().manifests] == [1]

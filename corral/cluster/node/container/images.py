@@ -15,6 +15,8 @@ from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any, Final
 
+from corral.podtools.commands import KAFKA_CLIENT
+
 REASON: Final = "ImageNotMapped"
 
 
@@ -86,7 +88,7 @@ DEFAULT: Final = (
     Image(
         pattern="*/federated_model_training_tensorflow:*",
         python=sys.executable,
-        entrypoint=(sys.executable, "-m", "corral.inpod.kafkaml.client"),
+        entrypoint=(sys.executable, "-m", KAFKA_CLIENT),
     ),
     Image(pattern="busybox:*", cmd=("sh",)),
     Image(pattern="alpine:*", cmd=("sh",)),

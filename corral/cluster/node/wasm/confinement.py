@@ -14,10 +14,10 @@ from pathlib import Path
 from typing import Final
 
 from corral.cluster.node.wasm.plan import Plan
-from corral.inpod.confine.filters import refuse_calls
-from corral.inpod.confine.kernel import drop_capabilities, no_new_privileges
-from corral.inpod.confine.landlock import close_files
-from corral.inpod.confine.rules import set_limit
+from corral.podtools.confine.filters import refuse_calls
+from corral.podtools.confine.kernel import drop_capabilities, no_new_privileges
+from corral.podtools.confine.landlock import close_files
+from corral.podtools.confine.rules import set_limit
 
 __all__ = ["confine_host"]
 

@@ -41,7 +41,7 @@ from corral.cluster.node.wasm.loading import (
     settings,
 )
 from corral.cluster.node.wasm.plan import Plan, from_environment
-from corral.inpod.confine import ConfineError
+from corral.podtools.confine import ConfineError
 
 __all__ = ["Ended", "main", "run"]
 

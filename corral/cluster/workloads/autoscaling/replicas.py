@@ -20,8 +20,9 @@ from datetime import datetime, timedelta
 from corral.cluster.workloads.autoscaling.samples import MetricsError, Sample
 from corral.cluster.workloads.autoscaling.settings import Settings
 from corral.cluster.workloads.pods import is_deleting, phase, pod_condition
-from corral.cluster.workloads.times import moment, moment_or_zero
+from corral.cluster.workloads.times import datetime_or_zero
 from corral.kube.quantity import Quantity
+from corral.kube.times import parse_datetime
 from corral.kube.types import Obj
 
 __all__ = ["Proposal", "Tolerances", "by_utilization", "by_value", "group_pods", "requests_of"]
@@ -200,10 +201,10 @@ def group_pods(
 def _starts_up(pod: Obj, sample: Sample, settings: Settings, now: datetime) -> bool:
     """Whether the CPU use of a pod says nothing yet."""
     condition = pod_condition(pod, "Ready")
-    started = moment((pod.get("status") or {}).get("startTime"))
+    started = parse_datetime((pod.get("status") or {}).get("startTime"))
     if condition is None or started is None:
         return True
-    changed = moment_or_zero(condition.get("lastTransitionTime"))
+    changed = datetime_or_zero(condition.get("lastTransitionTime"))
     not_ready = condition.get("status") == "False"
     if started + timedelta(seconds=settings.cpu_initialization) > now:
         # One whole window must lie after the last change.

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Final
 
-from corral.cluster.workloads.times import ZERO, moment_or_zero
+from corral.cluster.workloads.times import ZERO, datetime_or_zero
 from corral.kube.quantity import Quantity
 from corral.kube.types import Obj
 
@@ -51,7 +51,7 @@ def read_samples(items: Iterable[Obj], resource: str, container: str = "") -> di
         if value is not None:
             found[item["metadata"]["name"]] = Sample(
                 value,
-                moment_or_zero(item.get("timestamp")),
+                datetime_or_zero(item.get("timestamp")),
                 go_duration(str(item.get("window") or "0")),
             )
     if empty:

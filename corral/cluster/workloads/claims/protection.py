@@ -14,9 +14,9 @@ from typing import Final
 from corral.cluster.workloads.claims.names import CLAIM_PROTECTION, VOLUME_PROTECTION
 from corral.cluster.workloads.claims.view import BY_CLAIM, claim_names, index_by_claim
 from corral.cluster.workloads.pods import is_deleting, is_terminal
-from corral.cluster.workloads.times import stamp
 from corral.kube import errors
 from corral.kube.resources import PERSISTENTVOLUMECLAIMS, PERSISTENTVOLUMES, PODS
+from corral.kube.times import format_datetime
 from corral.kube.types import Obj
 from corral.runtime import (
     Change,
@@ -135,7 +135,7 @@ class ClaimProtection:
         fresh = {
             "type": UNUSED,
             "status": status,
-            "lastTransitionTime": stamp(self._now()),
+            "lastTransitionTime": format_datetime(self._now()),
             "reason": "PodUsingPVC" if used else "NoPodsUsingPVC",
             "message": "A pod is currently referencing this PVC"
             if used

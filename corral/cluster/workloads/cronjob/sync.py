@@ -20,8 +20,8 @@ from corral.cluster.workloads.pods import (
     uid,
 )
 from corral.cluster.workloads.steps import Answer, Emit, Event, Failed, Verdict
-from corral.cluster.workloads.times import moment, stamp
 from corral.kube.cron import Schedule, ScheduleError, parse, zone
+from corral.kube.times import format_datetime, parse_datetime
 from corral.kube.types import Obj
 
 __all__ = [
@@ -170,7 +170,7 @@ def _note_finished(state: _State) -> None:
 
 
 def _note_success(state: _State, completed: str | None) -> None:
-    last, when = moment(state.status.get("lastSuccessfulTime")), moment(completed)
+    last, when = parse_datetime(state.status.get("lastSuccessfulTime")), parse_datetime(completed)
     if when is not None and (last is None or when > last):
         state.status["lastSuccessfulTime"] = completed
         state.changed = True
@@ -225,7 +225,7 @@ def _may_start(state: _State, run: datetime) -> bool:
     name = job_name(state.cron_job, run)
     if any(ref.get("name") == name for ref in state.active):
         return False
-    if moment(state.status.get("lastScheduleTime")) == run:
+    if parse_datetime(state.status.get("lastScheduleTime")) == run:
         return False
     if spec.get("concurrencyPolicy") == "Forbid" and state.active:
         message = (
@@ -257,7 +257,7 @@ def _start(
     else:
         state.say("Normal", "SuccessfulCreate", f"Created job {job['metadata']['name']}")
     state.active.append(_reference(job))
-    state.status["lastScheduleTime"] = stamp(run)
+    state.status["lastScheduleTime"] = format_datetime(run)
     state.changed = True
     scheduled = {**state.cron_job, "status": state.status}
     return seconds_to_next(scheduled, state.now, schedule)

@@ -6,8 +6,9 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Final
 
-from corral.cluster.workloads.times import moment, moment_or_zero, seconds_between
+from corral.cluster.workloads.times import datetime_or_zero, seconds_between
 from corral.kube.cron import Schedule, ScheduleError
+from corral.kube.times import parse_datetime
 from corral.kube.types import Obj
 
 __all__ = ["Due", "due_run", "seconds_to_next"]
@@ -63,10 +64,10 @@ def due_run(cron_job: Obj, now: datetime, schedule: Schedule, *, deadline: bool 
 
 
 def _since(cron_job: Obj, now: datetime, *, deadline: bool) -> datetime:
-    last = moment((cron_job.get("status") or {}).get("lastScheduleTime"))
+    last = parse_datetime((cron_job.get("status") or {}).get("lastScheduleTime"))
     if last is not None and last - now > _WRONG_CLOCK:
         return now - _LATE
-    since = last or moment_or_zero(cron_job["metadata"].get("creationTimestamp"))
+    since = last or datetime_or_zero(cron_job["metadata"].get("creationTimestamp"))
     seconds = cron_job["spec"].get("startingDeadlineSeconds")
     if deadline and seconds is not None:
         since = max(since, now - timedelta(seconds=seconds))

@@ -30,7 +30,7 @@ from corral.cluster.workloads.pods import (
     phase,
 )
 from corral.cluster.workloads.steps import Event
-from corral.cluster.workloads.times import moment_or_zero, seconds_between
+from corral.cluster.workloads.times import datetime_or_zero, seconds_between
 from corral.kube.types import Obj
 
 __all__ = ["DaemonPlan", "NodeBackoff", "claim_pods", "daemon_status", "next_look", "plan_pods"]
@@ -97,7 +97,7 @@ def _oldest_first(pod: Obj) -> tuple[Any, ...]:
     """Pods that have a node come before those that do not."""
     meta = pod["metadata"]
     assigned = bool((pod.get("spec") or {}).get("nodeName"))
-    return (not assigned, moment_or_zero(meta.get("creationTimestamp")), meta["name"])
+    return (not assigned, datetime_or_zero(meta.get("creationTimestamp")), meta["name"])
 
 
 @dataclass(slots=True)

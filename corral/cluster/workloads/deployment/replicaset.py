@@ -29,7 +29,8 @@ from corral.cluster.workloads.pods import (
     ready_since,
     uid,
 )
-from corral.cluster.workloads.times import moment, seconds_between, stamp
+from corral.cluster.workloads.times import seconds_between
+from corral.kube.times import format_datetime, parse_datetime
 from corral.kube.types import Obj
 
 __all__ = [
@@ -133,7 +134,7 @@ def _deletion_cost(pod: Obj) -> int:
 
 
 def _compare_ages(one: Obj, other: Obj, a: str | None, b: str | None, now: datetime) -> int:
-    first, second = moment(a), moment(b)
+    first, second = parse_datetime(a), parse_datetime(b)
     if first == second:
         return 0
     if first is None or second is None:
@@ -153,7 +154,7 @@ def is_available(pod: Obj, min_ready_seconds: int, now: datetime) -> bool:
     """Ready, and for long enough."""
     if not is_ready(pod):
         return False
-    since = moment(ready_since(pod))
+    since = parse_datetime(ready_since(pod))
     if min_ready_seconds == 0:
         return True
     return since is not None and since + timedelta(seconds=min_ready_seconds) <= now
@@ -165,7 +166,7 @@ def next_availability(pods: Iterable[Obj], min_ready_seconds: int, now: datetime
         return None
     waits = (
         seconds_between(now, since + timedelta(seconds=min_ready_seconds))
-        for since in (moment(ready_since(pod)) for pod in pods)
+        for since in (parse_datetime(ready_since(pod)) for pod in pods)
         if since is not None
     )
     return min((wait for wait in waits if wait > 0), default=None)
@@ -222,7 +223,7 @@ def _conditions(replica_set: Obj, active: int, failure: str | None, now: datetim
         {
             "type": "ReplicaFailure",
             "status": "True",
-            "lastTransitionTime": stamp(now),
+            "lastTransitionTime": format_datetime(now),
             "reason": "FailedCreate" if short else "FailedDelete",
             "message": failure,
         },

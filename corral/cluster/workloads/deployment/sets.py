@@ -9,7 +9,7 @@ from typing import Any, Final
 import orjson
 
 from corral.cluster.workloads.pods import controller_reference, uid
-from corral.cluster.workloads.times import moment_or_zero
+from corral.cluster.workloads.times import datetime_or_zero
 from corral.kube.types import Obj
 
 __all__ = [
@@ -73,7 +73,7 @@ def active_sets(sets: Iterable[Obj]) -> list[Obj]:
 
 def by_creation(replica_set: Obj) -> tuple[Any, ...]:
     meta = replica_set["metadata"]
-    return (moment_or_zero(meta.get("creationTimestamp")), meta["name"])
+    return (datetime_or_zero(meta.get("creationTimestamp")), meta["name"])
 
 
 def annotations_of(obj: Obj) -> dict[str, str]:

@@ -7,7 +7,8 @@ from datetime import datetime, timedelta
 from typing import Any, Final
 
 from corral.cluster.workloads.deployment.sets import available, limits, replicas, total
-from corral.cluster.workloads.times import moment, seconds_between, stamp
+from corral.cluster.workloads.times import seconds_between
+from corral.kube.times import format_datetime, parse_datetime
 from corral.kube.types import Obj
 
 __all__ = [
@@ -29,7 +30,7 @@ _COUNTS: Final = ("replicas", "updatedReplicas", "readyReplicas", "availableRepl
 
 
 def new_condition(kind: str, status: str, reason: str, message: str, *, now: datetime) -> Obj:
-    when = stamp(now)
+    when = format_datetime(now)
     return {
         "type": kind,
         "status": status,
@@ -138,7 +139,7 @@ def _is_late(deployment: Obj, status: Obj, now: datetime) -> bool:
         return False
     if condition.get("reason") == TIMED_OUT:
         return True
-    since = moment(condition.get("lastUpdateTime"))
+    since = parse_datetime(condition.get("lastUpdateTime"))
     seconds = deployment["spec"]["progressDeadlineSeconds"]
     return since is not None and since + timedelta(seconds=seconds) < now
 
@@ -209,7 +210,7 @@ def stuck_after(deployment: Obj, status: Obj, now: datetime) -> float | None:
         return None
     if is_complete(deployment, status) or current.get("reason") == TIMED_OUT:
         return None
-    since: Any = moment(current.get("lastUpdateTime")) or now
+    since: Any = parse_datetime(current.get("lastUpdateTime")) or now
     seconds = deployment["spec"]["progressDeadlineSeconds"]
     after = seconds_between(now, since + timedelta(seconds=seconds))
     return after + 1.0 if after >= 1.0 else 1.0

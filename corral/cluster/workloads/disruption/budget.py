@@ -9,7 +9,8 @@ from datetime import datetime, timedelta
 from typing import Final
 
 from corral.cluster.workloads.pods import is_deleting, is_ready
-from corral.cluster.workloads.times import moment_or_zero, seconds_between, stamp
+from corral.cluster.workloads.times import datetime_or_zero, seconds_between
+from corral.kube.times import format_datetime
 from corral.kube.types import Obj
 from corral.runtime import set_condition
 
@@ -82,7 +83,7 @@ def failed_status(budget: Obj, message: str, *, now: datetime) -> Obj:
         status="False",
         reason="SyncFailed",
         message=message,
-        now=stamp(now),
+        now=format_datetime(now),
         observed_generation=status.get("observedGeneration", 0),
     )
     return status
@@ -119,7 +120,7 @@ def _disrupted(
         name = pod["metadata"]["name"]
         if is_deleting(pod) or name not in noted:
             continue
-        left = seconds_between(now, moment_or_zero(noted[name]) + DELETION_TIMEOUT)
+        left = seconds_between(now, datetime_or_zero(noted[name]) + DELETION_TIMEOUT)
         if left < 0:
             overdue.append(pod)
         else:
@@ -134,6 +135,6 @@ def _set_allowed(conditions: list[Obj], allowed: int, *, generation: int, now: d
         ALLOWED,
         status="True" if allowed > 0 else "False",
         reason="SufficientPods" if allowed > 0 else "InsufficientPods",
-        now=stamp(now),
+        now=format_datetime(now),
         observed_generation=generation,
     )

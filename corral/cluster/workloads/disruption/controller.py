@@ -19,7 +19,7 @@ from corral.cluster.workloads.disruption.budget import failed_status, judge, nee
 from corral.cluster.workloads.disruption.scales import Scales, ScaleUnknown
 from corral.cluster.workloads.endpoints.selection import LabelledPods
 from corral.cluster.workloads.pods import is_deleting, is_ready, is_terminal, pod_condition
-from corral.cluster.workloads.times import moment_or_zero, seconds_between, stamp
+from corral.cluster.workloads.times import datetime_or_zero, seconds_between
 from corral.kube import errors
 from corral.kube.resources import (
     DEPLOYMENTS,
@@ -30,6 +30,7 @@ from corral.kube.resources import (
     STATEFULSETS,
 )
 from corral.kube.selectors import Selector, SelectorError
+from corral.kube.times import format_datetime
 from corral.kube.types import Obj
 from corral.runtime import Change, Manager, Result, key_of, version_of, write_status
 
@@ -207,7 +208,7 @@ class StaleDisruptions:
             return None
         if condition.get("reason") == "TerminationByKubelet":
             return None
-        since = moment_or_zero(condition.get("lastTransitionTime"))
+        since = datetime_or_zero(condition.get("lastTransitionTime"))
         return max(0.0, seconds_between(self._now(), since + STALE_AFTER))
 
     async def reconcile(self, key: str) -> Result | None:
@@ -221,7 +222,7 @@ class StaleDisruptions:
             "type": TARGET,
             "status": "False",
             "lastProbeTime": None,
-            "lastTransitionTime": stamp(self._now()),
+            "lastTransitionTime": format_datetime(self._now()),
         }
         if pod["metadata"].get("generation"):
             fresh["observedGeneration"] = pod["metadata"]["generation"]

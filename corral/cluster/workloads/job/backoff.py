@@ -9,7 +9,8 @@ from datetime import datetime, timedelta
 from corral.cluster.workloads.job import names
 from corral.cluster.workloads.job.indexes import absolute_failure_count
 from corral.cluster.workloads.pods import pod_condition
-from corral.cluster.workloads.times import moment, moment_or_zero, seconds_between
+from corral.cluster.workloads.times import datetime_or_zero, seconds_between
+from corral.kube.times import parse_datetime
 from corral.kube.types import Obj
 
 __all__ = ["NO_FAILURES", "Backoff", "finish_time", "next_backoff", "remaining", "remaining_for"]
@@ -47,11 +48,11 @@ def finish_time(pod: Obj) -> datetime:
         return ended
     ready = pod_condition(pod, "Ready")
     if ready is not None and ready.get("status") == "False" and ready.get("lastTransitionTime"):
-        return datetime.fromisoformat(ready["lastTransitionTime"])
-    deleted = moment(meta.get("deletionTimestamp"))
+        return datetime_or_zero(ready["lastTransitionTime"])
+    deleted = parse_datetime(meta.get("deletionTimestamp"))
     if deleted is not None:
         return deleted - timedelta(seconds=meta.get("deletionGracePeriodSeconds") or 0)
-    return moment_or_zero(meta.get("creationTimestamp"))
+    return datetime_or_zero(meta.get("creationTimestamp"))
 
 
 def _containers_finished(pod: Obj) -> datetime | None:
@@ -70,7 +71,9 @@ def _containers_finished(pod: Obj) -> datetime | None:
 def _latest(containers: Iterable[Obj], before: datetime | None) -> datetime | None:
     latest = before
     for container in containers:
-        ended = moment(((container.get("state") or {}).get("terminated") or {}).get("finishedAt"))
+        ended = parse_datetime(
+            ((container.get("state") or {}).get("terminated") or {}).get("finishedAt")
+        )
         if ended is None:
             return None
         latest = ended if latest is None else max(latest, ended)

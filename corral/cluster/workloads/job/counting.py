@@ -26,7 +26,8 @@ from corral.cluster.workloads.job.state import (
     has_finalizer,
 )
 from corral.cluster.workloads.pods import is_active, is_ready, is_terminating, phase
-from corral.cluster.workloads.times import moment, seconds_between, stamp
+from corral.cluster.workloads.times import seconds_between
+from corral.kube.times import format_datetime, parse_datetime
 from corral.kube.types import Obj
 
 __all__ = ["count", "decide_end", "is_true"]
@@ -48,7 +49,7 @@ def count(
     state.succeeded = status.get("succeeded", 0) + len(succeeded) + len(uncounted["succeeded"])
     state.failed = status.get("failed", 0) + _counted(state, failed) + len(uncounted["failed"])
     if not status.get("startTime") and not state.suspended:
-        status["startTime"] = stamp(now)
+        status["startTime"] = format_datetime(now)
     state.backoff = next_backoff(backoff, succeeded, failed)
     return state
 
@@ -115,7 +116,7 @@ def _check_limits(state: JobState) -> None:
     deadline = state.spec.get("activeDeadlineSeconds")
     left = None
     if deadline is not None and not state.suspended:
-        start = moment(state.status.get("startTime"))
+        start = parse_datetime(state.status.get("startTime"))
         left = deadline - (seconds_between(start, state.now) if start else 0.0)
     if state.failed > state.backoff_limit or _too_many_restarts(state):
         _fail(state, names.BACKOFF_LIMIT_EXCEEDED)

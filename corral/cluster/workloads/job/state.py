@@ -11,7 +11,7 @@ from corral.cluster.workloads.job import names
 from corral.cluster.workloads.job.backoff import Backoff
 from corral.cluster.workloads.job.indexes import IndexSet, completion_index
 from corral.cluster.workloads.pods import is_deleting, phase, uid
-from corral.cluster.workloads.times import stamp
+from corral.kube.times import format_datetime
 from corral.kube.types import Obj
 
 __all__ = [
@@ -29,7 +29,7 @@ def condition(
     kind: str, reason_message: tuple[str, str], now: datetime, status: str = "True"
 ) -> Obj:
     """A new job condition."""
-    when = stamp(now)
+    when = format_datetime(now)
     return {
         "type": kind,
         "status": status,

@@ -32,7 +32,7 @@ from corral.cluster.workloads.job.steps import (
 )
 from corral.cluster.workloads.job.tracking import track
 from corral.cluster.workloads.pods import is_deleting, is_ready
-from corral.cluster.workloads.times import stamp
+from corral.kube.times import format_datetime
 from corral.kube.types import Obj
 
 __all__ = ["sync_job"]
@@ -137,7 +137,7 @@ def _note_suspension(state: JobState) -> tuple[Event, ...]:
     else:
         new = condition(names.SUSPENDED, names.JOB_RESUMED, state.now, status="False")
         if set_condition(state.conditions, new):
-            state.status["startTime"] = stamp(state.now)
+            state.status["startTime"] = format_datetime(state.now)
             return (_RESUMED_EVENT,)
     return ()
 

@@ -26,7 +26,7 @@ from corral.cluster.workloads.job.steps import (
     WriteStatus,
 )
 from corral.cluster.workloads.pods import is_deleting, phase, uid
-from corral.cluster.workloads.times import stamp
+from corral.kube.times import format_datetime
 from corral.kube.types import Obj
 
 __all__ = ["track"]
@@ -198,7 +198,7 @@ def _end(state: JobState) -> bool:
         return False
     set_condition(state.conditions, state.verdict)
     if state.verdict["type"] == names.COMPLETE:
-        state.status["completionTime"] = stamp(state.now)
+        state.status["completionTime"] = format_datetime(state.now)
     return True
 
 

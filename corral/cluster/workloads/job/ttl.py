@@ -6,7 +6,8 @@ from datetime import datetime, timedelta
 
 from corral.cluster.workloads.job.state import finished_condition
 from corral.cluster.workloads.pods import is_deleting
-from corral.cluster.workloads.times import moment, seconds_between
+from corral.cluster.workloads.times import seconds_between
+from corral.kube.times import parse_datetime
 from corral.kube.types import Obj
 
 __all__ = ["time_to_live"]
@@ -21,7 +22,7 @@ def time_to_live(job: Obj, now: datetime) -> float | None:
     finished = finished_condition(job)
     if seconds is None or finished is None or is_deleting(job):
         return None
-    at = moment(finished.get("lastTransitionTime"))
+    at = parse_datetime(finished.get("lastTransitionTime"))
     if at is None:
         return None
     return max(0.0, seconds_between(now, at + timedelta(seconds=seconds)))

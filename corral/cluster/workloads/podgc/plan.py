@@ -8,7 +8,7 @@ from typing import Final
 from corral.cluster.workloads.nodehealth.conditions import ready_status
 from corral.cluster.workloads.nodehealth.taints import OUT_OF_SERVICE, has_taint
 from corral.cluster.workloads.pods import is_deleting, is_terminal, phase, uid
-from corral.cluster.workloads.times import moment_or_zero
+from corral.cluster.workloads.times import datetime_or_zero
 from corral.kube.types import Obj
 
 __all__ = [
@@ -46,7 +46,7 @@ def excess(ended: Sequence[Obj], threshold: int) -> list[Obj]:
 def _rank(pod: Obj) -> tuple[object, ...]:
     status, metadata = pod.get("status") or {}, pod["metadata"]
     evicted = status.get("phase") == "Failed" and status.get("reason") == "Evicted"
-    return not evicted, moment_or_zero(metadata.get("creationTimestamp")), metadata["name"]
+    return not evicted, datetime_or_zero(metadata.get("creationTimestamp")), metadata["name"]
 
 
 def is_out_of_service(node: Obj | None) -> bool:

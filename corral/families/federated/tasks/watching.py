@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, Final
 
 from corral.api.propeller.tasks import WasmTaskSpec
-from corral.families.federated.results import as_object, last_object, partial_annotation
+from corral.families.federated.results import partial_annotation
 from corral.families.federated.settings import FederatedSettings
 from corral.families.federated.tasks import names
 from corral.families.federated.tasks.objects import is_learning
@@ -21,6 +21,7 @@ from corral.kube.errors import ApiError
 from corral.kube.types import Obj
 from corral.runtime import key_of
 from corral.runtime.pods.failures import log_lines
+from corral.runtime.pods.jsonresults import as_object, last_object
 from corral.runtime.pods.states import PodState, pod_state
 
 __all__ = ["Watcher", "readings", "wants_watching"]

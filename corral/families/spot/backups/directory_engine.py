@@ -28,11 +28,11 @@ from corral.families.spot.backups.engines import (
 from corral.families.spot.backups.images import Images
 from corral.files.archives import ShortInfo, each_member
 from corral.files.temporary import temporary
-from corral.inpod.snapshots import DIRECTORY_NOTE
 from corral.kube.client import KubeClient, KubeConnectionError
 from corral.kube.errors import ApiError, Forbidden
 from corral.kube.podstreams.streams import STDOUT
 from corral.kube.types import Obj
+from corral.podtools.snapshots import DIRECTORY_NOTE
 from corral.runtime.keys import format_time
 
 __all__ = ["DirectoryEngine", "repack"]

@@ -9,6 +9,7 @@ from typing import Final
 
 from corral.kube.types import Obj
 from corral.oci.own import AUDIENCE
+from corral.podtools.commands import SNAPSHOTS, python_command
 from corral.runtime.owners import owner_reference
 
 __all__ = ["packer_pod"]
@@ -86,7 +87,7 @@ def packer_pod(
                 {
                     "name": "pack",
                     "image": courier_image,
-                    "command": ["python", "-m", "corral.inpod.snapshots", "push"],
+                    "command": python_command(SNAPSHOTS, "push"),
                     "terminationMessagePolicy": "FallbackToLogsOnError",
                     "env": [{"name": name, "value": value} for name, value in env.items()],
                     "volumeMounts": mounts,

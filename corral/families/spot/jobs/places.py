@@ -1,7 +1,7 @@
 """Where the checkpoints of a spot job lie in a bucket, and whose keys open it. No I/O.
 
 A job in a bucket has the folder ``<prefix>/<namespace>/<job>/<uid>`` with one folder for each copy
-in it. The rules about keys are those of TrainingJobs (`trainingjob.checkpoint_places`).
+in it. The rules about keys are those of TrainingJobs (`corral.checkpoints.places`).
 """
 
 from __future__ import annotations
@@ -10,13 +10,8 @@ from typing import Final
 
 from corral.checkpoints.errors import CheckpointError
 from corral.checkpoints.location import Location, from_storage, parse
+from corral.checkpoints.places import Place, PlaceRefused, StoreRules, check_place
 from corral.families.spot.jobs.storage import storage_type
-from corral.families.trainingjob.checkpoints.places import (
-    Place,
-    PlaceRefused,
-    StoreRules,
-    check_place,
-)
 from corral.kube.types import Obj
 
 __all__ = ["copy_folder", "spot_place"]

@@ -17,14 +17,15 @@ from pathlib import Path
 from typing import Any, Final
 
 from corral.api.spot.rules import duration_seconds
-from corral.families.trainingjob.objects.storage import (
+from corral.kube.types import Obj
+from corral.podtools.commands import SNAPSHOTS, python_command
+from corral.runtime.pods.reports import (
     CHECKPOINT_VOLUME,
+    REPORT_AUDIENCE,
     TOKEN_FILE,
     TOKEN_VOLUME,
     token_volume,
 )
-from corral.families.trainingjob.settings import REPORT_AUDIENCE
-from corral.kube.types import Obj
 
 __all__ = [
     "DIRECTORY_VOLUME",
@@ -284,7 +285,7 @@ def _directory(job: Obj, settings: StorageSettings, images: Sequence[str]) -> Co
     restorer: Obj = {
         "name": RESTORER,
         "image": settings.courier_image,
-        "command": ["python", "-m", "corral.inpod.snapshots", "restore"],
+        "command": python_command(SNAPSHOTS, "restore"),
         "terminationMessagePolicy": "FallbackToLogsOnError",
         "env": [{"name": name, "value": value} for name, value in told.items()],
         "volumeMounts": inside,

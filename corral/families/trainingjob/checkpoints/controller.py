@@ -19,17 +19,12 @@ from corral.checkpoints.errors import CheckpointError
 from corral.checkpoints.errors import NotFound as NoSuchData
 from corral.checkpoints.findings import Damaged
 from corral.checkpoints.manifest import Manifest
+from corral.checkpoints.places import Place, PlaceRefused, StoreRules
 from corral.families.trainingjob.caches import Caches
 from corral.families.trainingjob.checkpoints.credentials import CredentialsMissing
 from corral.families.trainingjob.checkpoints.data import DataRemover
 from corral.families.trainingjob.checkpoints.objects import CheckpointObjects
-from corral.families.trainingjob.checkpoints.places import (
-    Place,
-    PlaceRefused,
-    StoreRules,
-    checkpoint_place,
-    job_place,
-)
+from corral.families.trainingjob.checkpoints.places import checkpoint_place, job_place
 from corral.families.trainingjob.checkpoints.retention import (
     Graces,
     expired,

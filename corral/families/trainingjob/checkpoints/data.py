@@ -20,6 +20,7 @@ from corral.api.training.kinds import CHECKPOINTS, GROUP
 from corral.checkpoints.collect import delete
 from corral.checkpoints.errors import CheckpointError, InvalidPath
 from corral.checkpoints.manifest import Manifest
+from corral.checkpoints.places import Place, PlaceRefused
 from corral.families.trainingjob.caches import Caches
 from corral.families.trainingjob.checkpoints.credentials import CredentialsMissing
 from corral.families.trainingjob.checkpoints.janitor import (
@@ -29,7 +30,7 @@ from corral.families.trainingjob.checkpoints.janitor import (
     janitor_removes,
 )
 from corral.families.trainingjob.checkpoints.objects import CheckpointObjects
-from corral.families.trainingjob.checkpoints.places import Place, PlaceRefused, checkpoint_place
+from corral.families.trainingjob.checkpoints.places import checkpoint_place
 from corral.families.trainingjob.checkpoints.stores import Stores
 from corral.families.trainingjob.checkpoints.summaries import (
     FINALIZER,

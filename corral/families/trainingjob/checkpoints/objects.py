@@ -17,7 +17,8 @@ from dataclasses import dataclass, field
 
 from corral.api.training.kinds import CHECKPOINTS, TRAININGJOBS
 from corral.checkpoints.manifest import FileEntry, Manifest
-from corral.families.trainingjob.checkpoints.places import Place, checkpoint_uri
+from corral.checkpoints.places import Place
+from corral.families.trainingjob.checkpoints.places import checkpoint_uri
 from corral.families.trainingjob.checkpoints.summaries import (
     ATTEMPT,
     FINALIZER,

@@ -24,13 +24,13 @@ from typing import ParamSpec, Self, TypeVar
 
 from corral.checkpoints.errors import CheckpointError, InvalidLocation, StoreUnavailable
 from corral.checkpoints.local import LocalStore
+from corral.checkpoints.places import Place, PlaceRefused, StoreRules
 from corral.checkpoints.repository import Repository, Room
 from corral.checkpoints.signing.base import UrlSigner
 from corral.egress.dialing import checked_async
 from corral.egress.policy import EndpointRefused
 from corral.egress.proxy import GuardingProxy
 from corral.families.trainingjob.checkpoints.credentials import secret_credentials
-from corral.families.trainingjob.checkpoints.places import Place, PlaceRefused, StoreRules
 from corral.kube.client import KubeClient
 
 __all__ = ["Opened", "StoreSettings", "Stores"]

@@ -34,16 +34,14 @@ from corral.families.trainingjob.objects.placement import (
 from corral.families.trainingjob.objects.rendezvous import Replica, procs_of, rendezvous_env
 from corral.families.trainingjob.objects.security import harden
 from corral.families.trainingjob.objects.storage import (
-    TOKEN_FILE,
-    TOKEN_FOLDER,
     add_volume,
     checkpoint_env,
     checkpoint_volume,
     mount_path,
-    token_volume,
 )
 from corral.families.trainingjob.settings import TrainingSettings
 from corral.kube.types import Obj
+from corral.runtime.pods.reports import TOKEN_FILE, TOKEN_FOLDER, token_volume
 
 __all__ = ["PodBuilder"]
 

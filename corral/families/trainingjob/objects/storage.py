@@ -11,28 +11,20 @@ from pathlib import Path
 from typing import Final
 
 from corral.api.fields import span_seconds
-from corral.families.trainingjob.checkpoints.places import PlaceRefused, local_folder
+from corral.checkpoints.places import PlaceRefused
+from corral.families.trainingjob.checkpoints.places import local_folder
 from corral.families.trainingjob.names import claim_name
 from corral.families.trainingjob.objects.problems import NoLocalStorage
 from corral.kube.types import Obj
+from corral.runtime.pods.reports import CHECKPOINT_VOLUME
 
 __all__ = [
-    "CHECKPOINT_VOLUME",
-    "TOKEN_FILE",
-    "TOKEN_VOLUME",
     "add_volume",
     "checkpoint_env",
     "checkpoint_volume",
     "mount_path",
-    "token_volume",
 ]
 
-CHECKPOINT_VOLUME: Final = "corral-checkpoints"
-TOKEN_VOLUME: Final = "corral-report-token"
-TOKEN_FOLDER: Final = "/var/run/secrets/corral.dev"
-TOKEN_FILE: Final = f"{TOKEN_FOLDER}/token"
-TOKEN_SECONDS: Final = 3607
-"""The kubelet renews it in time; as long as those that pods have for the API."""
 _VOLUMES: Final = ("pvc", "local")
 
 
@@ -76,12 +68,6 @@ def checkpoint_volume(job: Obj, *, local_root: Path | None) -> Obj | None:
         raise NoLocalStorage(str(error)) from error
     place = {"path": str(folder), "type": "DirectoryOrCreate"}
     return {"name": CHECKPOINT_VOLUME, "hostPath": place}
-
-
-def token_volume(audience: str) -> Obj:
-    """The pod's own token for the report endpoint."""
-    token = {"audience": audience, "expirationSeconds": TOKEN_SECONDS, "path": "token"}
-    return {"name": TOKEN_VOLUME, "projected": {"sources": [{"serviceAccountToken": token}]}}
 
 
 def add_volume(pod: Obj, volume: Obj, path: str, *, read_only: bool = False) -> None:

@@ -303,7 +303,7 @@ def _is_matrix(value: Any) -> bool:
 
 def datasource_object(body: Body) -> Obj:
     """Of what a data control message says."""
-    from corral.inpod.kafkaml.messages import DataControl, MessageError
+    from corral.podtools.kafka.messages import DataControl, MessageError
 
     try:
         said = DataControl.decode(json.dumps(dict(body)).encode())

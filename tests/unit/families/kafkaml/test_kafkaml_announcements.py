@@ -18,7 +18,7 @@ from corral.families.kafkaml.announcements import (
 )
 from corral.families.kafkaml.matching import Wanted, matches
 from corral.families.kafkaml.settings import KafkaMLSettings
-from corral.inpod.kafkaml.messages import DataControl, MessageError
+from corral.podtools.kafka.messages import DataControl, MessageError
 
 RAW = {"data_type": "float32", "data_reshape": "64", "label_type": "float32", "label_reshape": "10"}
 API = "kafkaml.corral.dev/v1alpha1"

@@ -8,7 +8,7 @@ from corral.api.kafkaml.kinds import Datasource, FederatedDeployment, MLModel
 from corral.api.kind import Kind
 from corral.families.kafkaml.objects import client_job
 from corral.families.kafkaml.settings import KafkaMLSettings
-from corral.inpod.kafkaml.kafka import Access
+from corral.podtools.kafka.client import Access
 
 RAW = {"data_type": "float32", "data_reshape": "64", "label_type": "float32", "label_reshape": "10"}
 

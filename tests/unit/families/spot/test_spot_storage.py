@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from corral.checkpoints.places import PlaceRefused, StoreRules
 from corral.egress import EgressPolicy
 from corral.families.spot.jobs.places import spot_place
 from corral.families.spot.jobs.storage import (
@@ -18,7 +19,6 @@ from corral.families.spot.jobs.storage import (
     folder_of,
     storage_for,
 )
-from corral.families.trainingjob.checkpoints.places import PlaceRefused, StoreRules
 from corral.kube.types import Obj
 
 SETTINGS = StorageSettings(local_root=Path("/var/corral"), report_url="https://reports:8443/")

@@ -9,11 +9,10 @@ from typing import Any
 
 import pytest
 
+from corral.checkpoints.places import PlaceRefused, StoreRules
 from corral.egress import EgressPolicy
 from corral.families.trainingjob.checkpoints.credentials import CredentialsMissing, usable
 from corral.families.trainingjob.checkpoints.places import (
-    PlaceRefused,
-    StoreRules,
     address_place,
     checkpoint_place,
     checkpoint_uri,

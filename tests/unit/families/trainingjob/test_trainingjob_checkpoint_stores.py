@@ -12,7 +12,7 @@ import pytest
 from corral.checkpoints.errors import InvalidLocation, StoreUnavailable
 from corral.checkpoints.location import Location
 from corral.checkpoints.objects import ObjectStore
-from corral.families.trainingjob.checkpoints.places import Place
+from corral.checkpoints.places import Place
 from corral.families.trainingjob.checkpoints.stores import Stores, StoreSettings
 from corral.kube.client import KubeClient
 from corral.kube.types import Obj

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from corral.cluster.workloads.disruption.budget import failed_status, judge, needs_scale
-from corral.cluster.workloads.times import stamp
+from corral.kube.times import format_datetime
 
 Obj = dict[str, Any]
 NOW = datetime(2030, 1, 1, tzinfo=UTC)
@@ -17,7 +17,7 @@ NOW = datetime(2030, 1, 1, tzinfo=UTC)
 def pod(name: str, *, ready: bool = True, deleting: bool = False) -> Obj:
     meta: Obj = {"name": name, "namespace": "ns"}
     if deleting:
-        meta["deletionTimestamp"] = stamp(NOW)
+        meta["deletionTimestamp"] = format_datetime(NOW)
     conditions = [{"type": "Ready", "status": "True" if ready else "False"}]
     return {"metadata": meta, "status": {"conditions": conditions}}
 
@@ -62,7 +62,7 @@ def test_pods_that_are_not_healthy() -> None:
 
 
 def test_an_evicted_pod_counts_as_gone_for_two_minutes() -> None:
-    earlier = {"a": stamp(NOW - timedelta(seconds=60)), "gone": stamp(NOW)}
+    earlier = {"a": format_datetime(NOW - timedelta(seconds=60)), "gone": format_datetime(NOW)}
     given = budget({"disruptedPods": earlier}, minAvailable=0)
     verdict = judge(given, [pod("a"), pod("b")], 0, now=NOW)
     assert numbers(verdict.status) == (2, 1, 0, 1)
@@ -75,7 +75,7 @@ def test_an_evicted_pod_counts_as_gone_for_two_minutes() -> None:
 
 
 def test_an_eviction_that_became_a_deletion_is_forgotten() -> None:
-    given = budget({"disruptedPods": {"a": stamp(NOW)}}, minAvailable=0)
+    given = budget({"disruptedPods": {"a": format_datetime(NOW)}}, minAvailable=0)
     verdict = judge(given, [pod("a", deleting=True)], 0, now=NOW)
     assert "disruptedPods" not in verdict.status
     assert verdict.recheck_after is None
@@ -91,7 +91,7 @@ def test_the_condition_keeps_its_time_while_its_status_stays() -> None:
     after = judge(budget(first, minAvailable=1), [pod("a")], 0, now=NOW + timedelta(hours=1))
     (condition,) = after.status["conditions"]
     assert (condition["status"], condition["reason"]) == ("False", "InsufficientPods")
-    assert condition["lastTransitionTime"] == stamp(NOW + timedelta(hours=1))
+    assert condition["lastTransitionTime"] == format_datetime(NOW + timedelta(hours=1))
 
 
 def test_nothing_may_be_disrupted_when_nothing_is_known() -> None:

@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 
 from corral.cluster.workloads.disruption.controller import StaleDisruptions
-from corral.cluster.workloads.times import stamp
 from corral.kube.client import KubeClient
 from corral.kube.connection.config import ClusterConfig
 from corral.kube.resources import PODS
+from corral.kube.times import format_datetime
 from corral.runtime import Manager, Result
 
 Obj = dict[str, Any]
@@ -35,7 +35,7 @@ def pod(age: float, *, reason: str = "EvictionByEvictionAPI", **rest: Any) -> Ob
         "type": "DisruptionTarget",
         "status": "True",
         "reason": reason,
-        "lastTransitionTime": stamp(NOW - timedelta(seconds=age)),
+        "lastTransitionTime": format_datetime(NOW - timedelta(seconds=age)),
     }
     ready = {"type": "Ready", "status": "True"}
     meta = {"namespace": "ns", "name": "p", "resourceVersion": "7", "generation": 2}
@@ -65,7 +65,7 @@ async def test_a_stale_condition_is_taken_back() -> None:
         "type": "DisruptionTarget",
         "status": "False",
         "lastProbeTime": None,
-        "lastTransitionTime": stamp(NOW),
+        "lastTransitionTime": format_datetime(NOW),
         "observedGeneration": 2,
     }
 
@@ -81,7 +81,7 @@ async def test_a_fresh_one_has_time() -> None:
     [
         None,
         pod(500, reason="TerminationByKubelet"),
-        pod(500, metadata={"deletionTimestamp": stamp(NOW)}),
+        pod(500, metadata={"deletionTimestamp": format_datetime(NOW)}),
         pod(500, phase="Failed"),
         pod(500, conditions=[]),
     ],

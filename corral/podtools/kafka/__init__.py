@@ -1,0 +1,1 @@
+"""Topics and what is in them: clients, messages, records and weights of learning over Kafka."""

@@ -1,0 +1,1 @@
+"""Servers, clients and inference of federated learning over Kafka, each the program of a pod."""
