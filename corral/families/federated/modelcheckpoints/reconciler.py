@@ -21,13 +21,12 @@ from corral.kube.types import Obj
 from corral.oci import Manifest, Reference, RegistryError, Unavailable
 from corral.oci import NotFound as NotInRegistry
 from corral.runtime import (
-    Change,
     ConsistencyStore,
     EventRecorder,
     Manager,
     Result,
-    generation_changed,
     is_being_deleted,
+    spec_changed,
 )
 from corral.runtime.family.statuses import StatusController
 from corral.runtime.keys import format_time
@@ -70,8 +69,8 @@ class Reconciler:
             return None
         try:
             return await self._look(found)
-        except (errors.Conflict, errors.NotFound):
-            return Result(0.05)
+        except errors.NotFound:
+            return None
 
     async def _look(self, found: Obj) -> Result | None:
         age = self._age(found)
@@ -151,8 +150,4 @@ def register(
         counted(manager, "modelcheckpoint", reconciler.reconcile),
         workers=settings.workers,
     )
-    controller.watch(reconciler.checkpoints, when=_concerns_us)
-
-
-def _concerns_us(change: Change) -> bool:
-    return change.is_initial or generation_changed(change)
+    controller.watch(reconciler.checkpoints, when=spec_changed)
