@@ -11,7 +11,7 @@ from corral.runtime.conditions import find_condition
 if TYPE_CHECKING:
     from corral.runtime.events.recorder import EventRecorder
 
-__all__ = ["Event", "became", "record"]
+__all__ = ["Event", "became", "normal", "record", "warning"]
 
 
 class Event(NamedTuple):
@@ -20,6 +20,16 @@ class Event(NamedTuple):
     type: Literal["Normal", "Warning"]
     reason: str
     message: str
+
+
+def normal(reason: str, message: str) -> Event:
+    """Something happened as it should."""
+    return Event("Normal", reason, message)
+
+
+def warning(reason: str, message: str) -> Event:
+    """Something went wrong."""
+    return Event("Warning", reason, message)
 
 
 def became(old: Obj, new: Obj, type: str, status: str) -> bool:
