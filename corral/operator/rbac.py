@@ -181,7 +181,7 @@ KAFKAML_RULES: Final = (
         ("mlmodels/finalizers", "federateddeployments/finalizers", "inferences/finalizers"),
         ("update",),
     ),
-    Rule("batch", ("jobs",), (*_WATCHED, "create", "delete")),
+    Rule("batch", ("jobs",), (*_READ, "create", "delete")),
     Rule("apps", ("deployments",), (*_READ, "create", "patch")),
     # Announcements become datasources; a Secret has the login of the broker that has them.
     Rule(_KAFKAML, ("datasources",), ("create", "delete")),

@@ -19,21 +19,19 @@ from corral.families.federated.groups.pools import NotListed, Pools
 from corral.families.federated.groups.proplets import Proplet
 from corral.families.federated.reconciles import counted
 from corral.families.federated.settings import FederatedSettings
-from corral.kube.errors import Conflict, NotFound
+from corral.kube.errors import NotFound
 from corral.kube.types import Obj
 from corral.runtime import (
     Change,
     ConsistencyStore,
     Informer,
     Manager,
-    NotYetConsistent,
     Result,
     find_condition,
     format_time,
-    generation_changed,
     is_being_deleted,
     set_condition,
-    version_of,
+    spec_changed,
 )
 from corral.runtime.family.statuses import StatusController
 
@@ -165,8 +163,6 @@ class GroupReconciler:
             written = await self._statuses.write(group, status)
         except NotFound:
             return
-        except Conflict as error:
-            raise NotYetConsistent(PROPLETGROUPS, version_of(group), "unknown") from error
         self._beats[key] = now
         if written is not group:
             self._tell(group, old, status)
@@ -212,7 +208,7 @@ def register(
         controller.watch(informer, selecting)
 
     pools.on_pods = watch
-    controller.watch(pools.groups, when=lambda c: c.is_initial or generation_changed(c))
+    controller.watch(pools.groups, when=spec_changed)
     controller.watch(pools.nodes, every, when=node_matters, after=lambda change: _TOGETHER)
     controller.watch(pools.tasks, every, when=_load_changes, after=lambda change: _TOGETHER)
 

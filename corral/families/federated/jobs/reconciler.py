@@ -16,19 +16,17 @@ from corral.runtime import (
     ChildWriter,
     ConsistencyStore,
     Manager,
-    NotYetConsistent,
     Result,
-    generation_changed,
+    ignore_creates,
     is_being_deleted,
     owner_by_uid,
+    spec_changed,
 )
 from corral.runtime.family.statuses import StatusController
 
 __all__ = ["COMPONENT", "Reconciler", "register"]
 
 COMPONENT = "corral-federated"
-BEHIND = 0.1
-"""Seconds after which to look again while a cache is behind our own writes."""
 CALM = 0.25
 """Seconds for which news of a round that is on may gather."""
 
@@ -60,10 +58,7 @@ class Reconciler:
 
     async def reconcile(self, key: str) -> Result | None:
         """One look at one job."""
-        try:
-            self._written.ensure_ready(key)
-        except NotYetConsistent:
-            return Result(BEHIND)
+        self._written.ensure_ready(key)
         job = self.jobs.store.get(key)
         if job is None or is_being_deleted(job):
             # Its rounds go with it: they have owner references.
@@ -73,8 +68,8 @@ class Reconciler:
             await self._controller.sync(job)
         except StillThere:
             return Result(1.0)
-        except (errors.Conflict, errors.NotFound):
-            return Result(0.05)  # it has changed, or is gone: look again
+        except errors.NotFound:
+            return Result(0.05)  # it is gone, or a round is: look again
         return None if is_over(job) else Result(self._settings.resync)
 
 
@@ -88,20 +83,11 @@ def register(
         counted(manager, "federatedjob", reconciler.reconcile),
         workers=settings.workers,
     )
-    controller.watch(reconciler.jobs, when=_concerns_us)
+    controller.watch(reconciler.jobs, when=spec_changed)
     controller.watch(
-        reconciler.rounds, owner_by_uid(reconciler.jobs), when=_is_news, after=_patience
+        reconciler.rounds, owner_by_uid(reconciler.jobs), when=ignore_creates, after=_patience
     )
     controller.informers.append(reconciler.tasks)
-
-
-def _concerns_us(change: Change) -> bool:
-    return change.is_initial or generation_changed(change)
-
-
-def _is_news(change: Change) -> bool:
-    """Not for what we have just made ourselves."""
-    return change.type != "added" or change.is_initial
 
 
 def _patience(change: Change) -> float:

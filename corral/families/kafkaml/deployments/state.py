@@ -4,26 +4,28 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Mapping, Sequence
-from copy import deepcopy
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Final, Literal
 
 from corral.api.kafkaml.kinds import FederatedDeployment
+from corral.api.kafkaml.status import ClientStatus, FederatedDeploymentStatus, ResultStatus
+from corral.families.kafkaml.family import Ready
 from corral.families.kafkaml.pods import Outcome
-from corral.kube.types import Obj
 
 __all__ = [
-    "Known",
+    "JobEnd",
     "Verdict",
     "derived_id",
     "federated_id",
+    "has_ended",
     "judge",
     "results_of",
     "updated_clients",
 ]
 
+Phase = Literal["Pending", "Running", "Suspended", "Completed", "Failed"]
 _DIGITS: Final = "0123456789abcdefghijklmnopqrstuvwxyz"
-_PHASES: Final[Mapping[Outcome, str]] = {
+_PHASES: Final[Mapping[Outcome, Literal["Running", "Completed", "Failed"]]] = {
     "running": "Running",
     "complete": "Completed",
     "failed": "Failed",
@@ -49,40 +51,51 @@ def derived_id(deployment: FederatedDeployment, model: str) -> str:
     return out
 
 
-def results_of(deployment: FederatedDeployment, status: Obj, models: Sequence[str]) -> list[Obj]:
-    """One result for every model, with what has been written to it."""
-    known = {result["model"]: result for result in status.get("results") or ()}
+def results_of(
+    deployment: FederatedDeployment, status: FederatedDeploymentStatus, models: Sequence[str]
+) -> list[ResultStatus]:
+    """One result for every model, with what has been written to it; copies."""
+    known = {result.model: result for result in status.results or ()}
     out = []
     for number, model in enumerate(models, start=1):
-        result = deepcopy(known.get(model)) or {
-            "id": number,
-            "model": model,
-            "federatedStringId": federated_id(deployment, model, number),
-            "status": "created",
-        }
-        out.append(result)
+        result = known.get(model)
+        if result is None:
+            result = ResultStatus(
+                id=number,
+                model=model,
+                federated_string_id=federated_id(deployment, model, number),
+                status="created",
+            )
+        out.append(result.model_copy())
     return out
 
 
+def has_ended(result: ResultStatus) -> bool:
+    """Whether its server makes no more rounds."""
+    return result.status in ("finished", "stopped")
+
+
 @dataclass(frozen=True, slots=True)
-class Known:
-    """One Job, as far as it is known."""
+class JobEnd:
+    """How a Job stands."""
 
     outcome: Outcome
     words: str = ""
     """Why it failed."""
 
 
-def updated_clients(clients: Sequence[Obj], jobs: Mapping[str, Known]) -> list[Obj]:
+def updated_clients(
+    clients: Sequence[ClientStatus], jobs: Mapping[str, JobEnd]
+) -> list[ClientStatus]:
     """Clients with the phases of their Jobs; a Job that is gone changes nothing."""
     out = []
     for client in clients:
-        client = dict(client)
-        known = jobs.get(client.get("job") or "")
-        if known is not None:
-            client["phase"] = _PHASES[known.outcome]
-            if known.outcome == "failed" and known.words:
-                client["message"] = known.words
+        job = jobs.get(client.job or "")
+        if job is not None:
+            said: dict[str, str] = {"phase": _PHASES[job.outcome]}
+            if job.outcome == "failed" and job.words:
+                said["message"] = job.words
+            client = client.model_copy(update=said)
         out.append(client)
     return out
 
@@ -91,24 +104,23 @@ def updated_clients(clients: Sequence[Obj], jobs: Mapping[str, Known]) -> list[O
 class Verdict:
     """The phase of a deployment, and why."""
 
-    phase: str
+    phase: Phase
     reason: str
     message: str
-    ready: str = "Unknown"
+    ready: Ready = "Unknown"
 
 
-def judge(results: Sequence[Mapping[str, Any]], clients: Sequence[Obj], wanted: int) -> Verdict:
+def judge(results: Sequence[ResultStatus], clients: Sequence[ClientStatus], wanted: int) -> Verdict:
     """The phase; ``wanted`` are the clients that must be there to begin."""
-    stopped = [result for result in results if result.get("status") == "stopped"]
-    if stopped:
-        said = stopped[0].get("message") or "its server has ended"
-        why = f"model {stopped[0]['model']}: {said}"
+    stopped = next((result for result in results if result.status == "stopped"), None)
+    if stopped is not None:
+        why = f"model {stopped.model}: {stopped.message or 'its server has ended'}"
         return Verdict("Failed", "RoundFailed", why, "False")
-    if results and all(r.get("status") == "finished" and r.get("modelRef") for r in results):
+    if results and all(r.status == "finished" and r.model_ref for r in results):
         return Verdict("Completed", "Completed", "All rounds completed", "True")
     for result in results:
-        mine = [c for c in clients if c.get("result", result["id"]) == result["id"]]
+        mine = [client for client in clients if client.result in (None, result.id)]
         if len(mine) < wanted:
-            why = f"{len(mine)} of {wanted} datasources that fit model {result['model']} are there"
+            why = f"{len(mine)} of {wanted} datasources that fit model {result.model} are there"
             return Verdict("Pending", "WaitingForData", why)
     return Verdict("Running", "Running", "clients are training", "True")

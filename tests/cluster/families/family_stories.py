@@ -1,0 +1,219 @@
+"""One story at least for every family: objects of it, and what others do to them."""
+
+from __future__ import annotations
+
+import asyncio
+from contextlib import aclosing
+from typing import Any
+
+from corral.api.kafkaml.kinds import (
+    DATASOURCES,
+    FEDERATEDDEPLOYMENTS,
+    INFERENCES,
+    MLCONFIGURATIONS,
+    MLMODELS,
+)
+from corral.api.propeller.kinds import MODELCHECKPOINTS
+from corral.families.federated.learning import LearningSettings
+from corral.families.federated.modelcheckpoints import ModelCheckpoints
+from corral.families.kafkaml.configurations import Configurations
+from corral.families.kafkaml.datasources import Datasources
+from corral.families.kafkaml.deployments.family import Deployments
+from corral.families.kafkaml.inferences import Inferences
+from corral.families.kafkaml.models import Models
+from corral.families.kafkaml.settings import KafkaMLSettings
+from corral.kube import KubeClient
+from corral.kube.resources import CONFIGMAPS, DEPLOYMENTS, JOBS
+from corral.kube.types import Obj
+from corral.oci.settings import ClientSettings
+from tests.cluster.families.family_stage import Scene, Story, now
+from tests.cluster.families.greetings.family import Greetings
+from tests.cluster.families.greetings.kind import GREETINGS
+from tests.cluster.families.greetings.settings import GreetingSettings
+
+KAFKAML = KafkaMLSettings(kafka="kafka:9092", registry="oci://registry.example")
+MODEL: Obj = {"framework": "numpy", "code": "model = Sequential([])"}
+CHECKED: Obj = {
+    "phase": "Ready",
+    "observedGeneration": 1,
+    "inputShape": "2",
+    "weightsRef": "oci://r/m:1",
+}
+DATA: Obj = {
+    "topic": "data:0:0:100",
+    "inputFormat": "RAW",
+    "inputConfig": {
+        "data_type": "uint8",
+        "data_reshape": "2",
+        "label_type": "uint8",
+        "label_reshape": "1",
+    },
+    "totalMsg": 100,
+}
+
+
+async def _fail_jobs(scene: Scene) -> None:
+    """Ends all Jobs of the object that go on, as their controller does."""
+    for kind, name in await scene.children():
+        if kind == JOBS.kind:
+            await _fail(scene, name)
+
+
+async def _fail(scene: Scene, name: str) -> None:
+    status = await _status_of(scene, name)
+    if any(each["type"] == "Failed" for each in status.get("conditions") or ()):
+        return
+    end = {"status": "True", "reason": "BackoffLimitExceeded", "message": "it was not to be"}
+    when = {"lastTransitionTime": status["startTime"], "lastProbeTime": status["startTime"]}
+    conditions = [{"type": type, **end, **when} for type in ("FailureTarget", "Failed")]
+    gone = dict.fromkeys(("active", "ready", "terminating", "uncountedTerminatedPods"))
+    await scene.report(JOBS, name, {**gone, "failed": 1, "conditions": conditions})
+
+
+async def _status_of(scene: Scene, job: str) -> Obj:
+    """As soon as the Job has begun."""
+    found = await scene.client.get(JOBS, job, namespace=scene.namespace)
+    version, status = found["metadata"]["resourceVersion"], found.get("status") or {}
+    if status.get("startTime"):
+        return dict(status)
+    chosen = f"metadata.name={job}"
+    async with (
+        asyncio.timeout(30),
+        aclosing(
+            scene.client.watch(
+                JOBS, scene.namespace, field_selector=chosen, resource_version=version
+            )
+        ) as changes,
+    ):
+        async for change in changes:
+            status = change.object.get("status") or {}
+            if status.get("startTime"):
+                break
+    return dict(status)
+
+
+# --- Kafka-ML --------------------------------------------------------------------------------
+
+
+async def _model(scene: Scene) -> None:
+    await scene.create(MLMODELS, "digits", MODEL)
+
+
+async def _checked_model(scene: Scene) -> None:
+    await scene.create(MLMODELS, "digits", MODEL, status=CHECKED)
+
+
+async def _configuration(scene: Scene) -> None:
+    await scene.create(MLCONFIGURATIONS, "both", {"models": ["digits"]})
+
+
+async def _inference(scene: Scene) -> None:
+    spec = {
+        "modelRef": "oci://r/m:1",
+        "inputTopic": "in",
+        "outputTopic": "out",
+        "inputFormat": "RAW",
+        "inputConfig": DATA["inputConfig"],
+    }
+    await scene.create(INFERENCES, "ask", spec)
+
+
+async def _answering(scene: Scene) -> None:
+    status = {"replicas": 1, "readyReplicas": 1, "availableReplicas": 1}
+    await scene.report(DEPLOYMENTS, "model-inference-ask", status)
+
+
+async def _stopped(scene: Scene) -> None:
+    await scene.client.patch(
+        INFERENCES, "ask", namespace=scene.namespace, patch={"spec": {"stopped": True}}
+    )
+
+
+async def _datasource(scene: Scene) -> None:
+    await scene.create(DATASOURCES, "shard", DATA)
+
+
+async def _deployment(scene: Scene) -> None:
+    spec = {"model": "digits", "federatedStringId": "abcd1234", "clients": {"min": 1}}
+    await scene.create(FEDERATEDDEPLOYMENTS, "learn", spec)
+
+
+async def _matched_deployment(scene: Scene) -> None:
+    client = {"clientId": "c", "result": 1, "datasource": "shard", "job": "j"}
+    await scene.create(
+        FEDERATEDDEPLOYMENTS, "learn", {"model": "digits"}, status={"clients": [client]}
+    )
+
+
+# --- federated learning ------------------------------------------------------------------------
+
+
+async def _checkpoint(scene: Scene) -> None:
+    spec = {
+        "federatedJobRef": {"name": "job"},
+        "modelRef": "oci://127.0.0.1:1/models:1",
+        "algorithm": "fedavg",
+        "round": 1,
+        "metadata": {"totalSamples": 10, "numParticipants": 1},
+    }
+    await scene.create(MODELCHECKPOINTS, "model", spec)
+
+
+async def _renamed(scene: Scene) -> None:
+    await scene.client.patch(
+        MODELCHECKPOINTS,
+        "model",
+        namespace=scene.namespace,
+        patch={"spec": {"modelRef": "oci://127.0.0.1:1/models:2"}},
+    )
+
+
+def _checkpoints(client: KubeClient) -> ModelCheckpoints:
+    patience = ClientSettings(tries=1)
+    return ModelCheckpoints(LearningSettings(client=patience, upload_limit=0.0), client, wall=now)
+
+
+# --- greetings -------------------------------------------------------------------------------
+
+
+async def _greeting(scene: Scene) -> None:
+    await scene.create(GREETINGS, "hello", {"text": "hello", "cards": 3})
+
+
+async def _fewer(scene: Scene) -> None:
+    await scene.client.patch(
+        GREETINGS, "hello", namespace=scene.namespace, patch={"spec": {"cards": 1, "text": "hi"}}
+    )
+
+
+def _kafkaml(family: Any) -> Any:
+    return lambda client: family(KAFKAML, wall=now)
+
+
+STORIES = (
+    Story("models", _kafkaml(Models), "digits", (_model, _fail_jobs), (CONFIGMAPS, JOBS)),
+    Story("configurations", _kafkaml(Configurations), "both", (_configuration, _checked_model)),
+    Story("datasources", _kafkaml(Datasources), "shard", (_datasource, _matched_deployment)),
+    Story(
+        "inferences",
+        _kafkaml(Inferences),
+        "ask",
+        (_inference, _answering, _stopped),
+        (DEPLOYMENTS,),
+    ),
+    Story(
+        "deployments",
+        lambda client: Deployments(KAFKAML, client, wall=now),
+        "learn",
+        (_deployment, _checked_model, _datasource, _fail_jobs),
+        (CONFIGMAPS, JOBS),
+    ),
+    Story("modelcheckpoints", _checkpoints, "model", (_checkpoint, _renamed)),
+    Story(
+        "greetings",
+        lambda client: Greetings(GreetingSettings(), wall=now),
+        "hello",
+        (_greeting, _fewer),
+        (CONFIGMAPS,),
+    ),
+)
