@@ -41,11 +41,10 @@ $(VENV)/.release: pyproject.toml $(VENV)/.installed
 	$(PIP) --no-build-isolation -e '.[release]'
 	@touch $@
 
-# The federated client as a WebAssembly module, for the demo and the tests; they do without where
-# there is no compiler and none can be had.
+# The federated client as a WebAssembly module; the demo does without where there is no compiler and
+# none can be had.
 wasm: install
 	@PYTHON=$(PYTHON) examples/federated/build.sh || echo "no WebAssembly client: what needs it is left out"
-	@PYTHON=$(PYTHON) examples/federated/build.sh hostile tests/cluster/federated_clients/hostile.c || true
 
 # What the tests need that pip's extra cannot give: from PyPI, npm, Debian and the Go module proxy.
 components:
@@ -63,11 +62,11 @@ lint: install $(VENV)/.test $(VENV)/.lint
 	$(BIN)/python tools/house.py
 
 test test-full: WORKERS := 6
-test: install $(VENV)/.test wasm components
+test: install $(VENV)/.test components
 	$(BIN)/python -m pytest $(PARALLEL) -m "not real and not soak and not full" tests
 
 # As `make test`, with every value of every matrix (isolation modes, stores, MPIs, kubectls, seeds).
-test-full: install $(VENV)/.test wasm
+test-full: install $(VENV)/.test
 	@PYTHON=$(PYTHON) tests/components.sh all
 	$(BIN)/python -m pytest $(PARALLEL) -m "not real and not soak" tests
 
@@ -77,7 +76,7 @@ soak: install $(VENV)/.test
 	$(BIN)/python -m pytest -o faulthandler_timeout=0 -m soak -s $(SOAK)
 
 # The same cases against kube-apiserver, etcd and kube-controller-manager, and the comparisons.
-test-real: install $(VENV)/.test wasm components
+test-real: install $(VENV)/.test components
 	tests/real/build.sh
 	tests/real/kafka.sh
 	CORRAL_BACKEND=real $(BIN)/python -m pytest $(PARALLEL) --reruns 2 -m "not soak and not full" tests/cluster tests/security

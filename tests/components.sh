@@ -22,6 +22,9 @@ fetch() { # WHAT TOOL COMMAND…
     echo "components: $1: fetched in $((SECONDS - began)) s"
   fi
 }
+modules() { # the federated client as a WebAssembly module, and a task that tries what it must not
+  ../examples/federated/build.sh && ../examples/federated/build.sh hostile cluster/federated_clients/hostile.c
+}
 python=${PYTHON:-python3}
 # shellcheck disable=SC2086  # each word is a name
 {
@@ -29,6 +32,7 @@ python=${PYTHON:-python3}
   fetch "sshd" apt-get mpi/install.sh sshd &
   fetch "clouds' libraries" "$python" clouds/install.sh &
   fetch "azurite" npm stores/build.sh azurite &
+  fetch "WebAssembly modules" "$python" modules &
   # one after the other: each takes all processors
   { fetch "versitygw" go stores/build.sh versitygw; fetch "$clients" go real/build.sh $clients; } &
   wait
