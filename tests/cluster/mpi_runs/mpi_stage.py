@@ -19,7 +19,6 @@ from corral.families.mpijob.view import JobView
 from tests.backends import Node
 from tests.cluster.objects import Objects
 from tests.cluster.pods.pods import Pods, terminated
-from tests.support.matrix import matrix
 
 Obj = dict[str, Any]
 ROOT = Path(__file__).parents[3]
@@ -78,11 +77,6 @@ MPIS = (
     Mpi("mpich", "MPICH", "mpiexec"),
     Mpi("intel", "Intel"),
 )
-
-
-EVERY_MPI = matrix(MPIS[0], MPIS[2], full=(MPIS[1], MPIS[3]))
-"""Parameters: one of each way to start daemons (PRRTE, Hydra) in `make test`."""
-EVERY_MODE = matrix(MODES[0], full=MODES[1:])
 
 
 def image_map() -> str:
