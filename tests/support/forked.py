@@ -148,6 +148,7 @@ def _work(session: pytest.Session, pipe: Connection, folder: Path) -> NoReturn:
     except (KeyboardInterrupt, EOFError, ConnectionError):
         pass  # nobody waits for more
     finally:
+        signal.signal(signal.SIGINT, signal.SIG_IGN)  # one is enough: what was started is ended
         with contextlib.suppress(BaseException):
             session._setupstate.teardown_exact(None)
         os._exit(0)

@@ -13,7 +13,7 @@ def matrix(*always: Any, full: Sequence[Any] = ()) -> list[Any]:
 
     Args:
         always: run by ``make test``.
-        full: marked ``full``, so that only ``make test-full`` and ``make test-real`` run them.
+        full: marked ``full``: ``make test-full`` runs them as well.
     """
     return [*always, *(pytest.param(value, marks=pytest.mark.full) for value in full)]
 
