@@ -20,25 +20,16 @@ from corral.cluster.apiserver.builtin.validation.fields.names import (
     config_map_key,
     dns_label,
     dns_subdomain,
+    name_is_label,
     port_number,
     qualified_name,
 )
+from corral.cluster.apiserver.builtin.validation.fields.rules import Kinds, Rules, again
 from corral.cluster.apiserver.builtin.validation.pods.resources import check_amount
 from corral.cluster.apiserver.builtin.validation.pods.scheduling import check_taints
 from corral.kube.types import Obj
 
-__all__ = [
-    "validate_config_map",
-    "validate_config_map_update",
-    "validate_endpoints",
-    "validate_endpoints_update",
-    "validate_namespace",
-    "validate_namespace_status",
-    "validate_node",
-    "validate_node_update",
-    "validate_secret",
-    "validate_secret_update",
-]
+__all__ = ["KINDS"]
 
 _MIB = 1024 * 1024
 _IMMUTABLE_SET = "field is immutable when `immutable` is set"
@@ -252,3 +243,16 @@ def validate_endpoints(errs: Errors, obj: Obj) -> None:
 def validate_endpoints_update(errs: Errors, new: Obj, old: Obj) -> None:
     if not same(new.get("subsets"), old.get("subsets")):
         validate_endpoints(errs, new)
+
+
+KINDS: Kinds = {
+    ("", "Namespace"): Rules(
+        validate_namespace, again(validate_namespace), validate_namespace_status,
+        name_is_label, False),
+    ("", "Node"): Rules(
+        validate_node, validate_node_update, validate_node_update, namespaced=False),
+    ("", "ConfigMap"): Rules(validate_config_map, validate_config_map_update),
+    ("", "Secret"): Rules(validate_secret, validate_secret_update),
+    ("", "ServiceAccount"): Rules(),
+    ("", "Endpoints"): Rules(validate_endpoints, validate_endpoints_update),
+}  # fmt: skip

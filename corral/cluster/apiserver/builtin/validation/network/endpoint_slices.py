@@ -16,9 +16,10 @@ from corral.cluster.apiserver.builtin.validation.fields.names import (
     qualified_name,
 )
 from corral.cluster.apiserver.builtin.validation.fields.prefixes import check_fqdn
+from corral.cluster.apiserver.builtin.validation.fields.rules import Kinds, Rules
 from corral.kube.types import Obj
 
-__all__ = ["validate_endpoint_slice", "validate_endpoint_slice_update"]
+__all__ = ["KINDS"]
 
 _PROTOCOLS = ("SCTP", "TCP", "UDP")
 
@@ -124,3 +125,9 @@ def validate_endpoint_slice(errs: Errors, obj: Obj) -> None:
 def validate_endpoint_slice_update(errs: Errors, new: Obj, old: Obj) -> None:
     _check_slice(errs, new, old)
     errs.immutable_beta("addressType", new.get("addressType"), old.get("addressType"))
+
+
+KINDS: Kinds = {
+    ("discovery.k8s.io", "EndpointSlice"): Rules(
+        validate_endpoint_slice, validate_endpoint_slice_update),
+}  # fmt: skip

@@ -22,27 +22,16 @@ from corral.cluster.apiserver.builtin.validation.fields.names import (
     wildcard_subdomain,
 )
 from corral.cluster.apiserver.builtin.validation.fields.prefixes import check_domain_prefixed_path
+from corral.cluster.apiserver.builtin.validation.fields.rules import Kinds, Rules
 from corral.cluster.apiserver.builtin.validation.fields.selectors import check_selector
 from corral.cluster.apiserver.builtin.validation.network.services import check_load_balancer
 from corral.kube.types import Obj
 
-__all__ = [
-    "ip_address_name",
-    "validate_ingress",
-    "validate_ingress_class",
-    "validate_ingress_class_update",
-    "validate_ingress_status",
-    "validate_ingress_update",
-    "validate_ip_address",
-    "validate_ip_address_update",
-    "validate_network_policy",
-    "validate_network_policy_update",
-    "validate_service_cidr",
-    "validate_service_cidr_update",
-]
+__all__ = ["KINDS"]
 
 _PROTOCOLS = ("TCP", "UDP", "SCTP")
 _INGRESS_CLASS = "kubernetes.io/ingress.class"
+_GROUP = "networking.k8s.io"
 
 
 def _check_policy_port(errs: Errors, port: Obj, path: str) -> None:
@@ -353,3 +342,15 @@ def validate_service_cidr_update(errs: Errors, new: Obj, old: Obj) -> None:
             validate_service_cidr(errs, new)
     else:
         errs.invalid("spec.cidrs", after, IMMUTABLE)
+
+
+KINDS: Kinds = {
+    (_GROUP, "NetworkPolicy"): Rules(validate_network_policy, validate_network_policy_update),
+    (_GROUP, "Ingress"): Rules(validate_ingress, validate_ingress_update, validate_ingress_status),
+    (_GROUP, "IngressClass"): Rules(
+        validate_ingress_class, validate_ingress_class_update, namespaced=False),
+    (_GROUP, "IPAddress"): Rules(
+        validate_ip_address, validate_ip_address_update, name=ip_address_name, namespaced=False),
+    (_GROUP, "ServiceCIDR"): Rules(
+        validate_service_cidr, validate_service_cidr_update, namespaced=False),
+}  # fmt: skip

@@ -4,26 +4,17 @@ from __future__ import annotations
 
 from corral.cluster.apiserver.builtin.validation.fields.errors import Errors, non_negative, same
 from corral.cluster.apiserver.builtin.validation.fields.names import dns_subdomain, qualified_name
+from corral.cluster.apiserver.builtin.validation.fields.rules import Kinds, Rules
 from corral.cluster.apiserver.builtin.validation.fields.selectors import check_label_name
 from corral.cluster.apiserver.builtin.validation.fields.structs import capitalised
 from corral.cluster.apiserver.builtin.validation.pods.projected import check_token_expiration
 from corral.cluster.apiserver.builtin.validation.pods.volumes import check_csi_driver_name
 from corral.kube.types import Obj
 
-__all__ = [
-    "validate_attachment",
-    "validate_attachment_update",
-    "validate_attributes_class",
-    "validate_attributes_class_update",
-    "validate_csi_driver",
-    "validate_csi_driver_update",
-    "validate_csi_node",
-    "validate_csi_node_update",
-    "validate_storage_class",
-    "validate_storage_class_update",
-]
+__all__ = ["KINDS"]
 
 _SIZE = 256 * 1024
+_GROUP = "storage.k8s.io"
 
 
 def _check_parameters(errs: Errors, params: dict[str, str], *, needed: bool) -> None:
@@ -206,3 +197,16 @@ def validate_attributes_class_update(errs: Errors, new: Obj, old: Obj) -> None:
         if not same(new.get(name), old.get(name)):
             errs.forbidden(name, f"updates to {name} are forbidden.")
     validate_attributes_class(errs, new)
+
+
+KINDS: Kinds = {
+    (_GROUP, "StorageClass"): Rules(
+        validate_storage_class, validate_storage_class_update, namespaced=False),
+    (_GROUP, "CSIDriver"): Rules(validate_csi_driver, validate_csi_driver_update, namespaced=False),
+    (_GROUP, "CSINode"): Rules(validate_csi_node, validate_csi_node_update, namespaced=False),
+    (_GROUP, "VolumeAttachment"): Rules(
+        validate_attachment, validate_attachment_update, namespaced=False),
+    (_GROUP, "VolumeAttributesClass"): Rules(
+        validate_attributes_class, validate_attributes_class_update, namespaced=False),
+    (_GROUP, "CSIStorageCapacity"): Rules(),
+}  # fmt: skip

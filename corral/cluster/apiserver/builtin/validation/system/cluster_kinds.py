@@ -9,7 +9,12 @@ import re
 from corral.cluster.apiserver.builtin.validation.fields.differences import difference
 from corral.cluster.apiserver.builtin.validation.fields.errors import Errors
 from corral.cluster.apiserver.builtin.validation.fields.meta import check_labels
-from corral.cluster.apiserver.builtin.validation.fields.names import dns_label
+from corral.cluster.apiserver.builtin.validation.fields.names import (
+    config_map_key,
+    dns_label,
+    name_any,
+)
+from corral.cluster.apiserver.builtin.validation.fields.rules import Kinds, Rules
 from corral.cluster.apiserver.builtin.validation.fields.signers import check_signer_name
 from corral.cluster.apiserver.builtin.validation.pods.resources import NO_CLAIMS, check_requirements
 from corral.cluster.apiserver.builtin.validation.pods.scheduling import (
@@ -18,17 +23,7 @@ from corral.cluster.apiserver.builtin.validation.pods.scheduling import (
 )
 from corral.kube.types import Obj
 
-__all__ = [
-    "validate_lease",
-    "validate_lease_update",
-    "validate_priority_class",
-    "validate_priority_class_update",
-    "validate_runtime_class",
-    "validate_runtime_class_update",
-    "validate_signing_request",
-    "validate_signing_request_status",
-    "validate_signing_request_update",
-]
+__all__ = ["KINDS"]
 
 _HIGHEST = 1_000_000_000
 _SYSTEM = {"system-node-critical": 2_000_001_000, "system-cluster-critical": 2_000_000_000}
@@ -223,3 +218,22 @@ def validate_signing_request_status(errs: Errors, new: Obj, old: Obj) -> None:
     after, before = ((o.get("status") or {}).get("certificate") for o in (new, old))
     if before and after != before:
         errs.forbidden("status.certificate", "updates may not modify existing certificate content")
+
+
+def _candidate_name(name: str, is_prefix: bool = False) -> list[str]:
+    return list(config_map_key(name))
+
+
+KINDS: Kinds = {
+    ("coordination.k8s.io", "LeaseCandidate"): Rules(name=_candidate_name, kube_finalizers=False),
+    ("scheduling.k8s.io", "PriorityClass"): Rules(
+        validate_priority_class, validate_priority_class_update, namespaced=False),
+    ("coordination.k8s.io", "Lease"): Rules(
+        validate_lease, validate_lease_update, kube_finalizers=False),
+    ("certificates.k8s.io", "CertificateSigningRequest"): Rules(
+        validate_signing_request, validate_signing_request_update,
+        validate_signing_request_status, name=name_any, namespaced=False),
+    ("node.k8s.io", "RuntimeClass"): Rules(
+        validate_runtime_class, validate_runtime_class_update,
+        namespaced=False, kube_finalizers=False),
+}  # fmt: skip

@@ -7,21 +7,16 @@ selectors and certificates are left to those who act on them.
 from __future__ import annotations
 
 from corral.cluster.apiserver.builtin.validation.fields.errors import Errors
-from corral.cluster.apiserver.builtin.validation.fields.names import dns1035_label, dns_subdomain
+from corral.cluster.apiserver.builtin.validation.fields.names import (
+    dns1035_label,
+    dns_subdomain,
+    name_any,
+)
+from corral.cluster.apiserver.builtin.validation.fields.rules import Kinds, Rules
 from corral.cluster.apiserver.builtin.validation.fields.signers import check_signer_name
 from corral.kube.types import Obj
 
-__all__ = [
-    "validate_certificate_request",
-    "validate_claim_update",
-    "validate_migration",
-    "validate_migration_update",
-    "validate_same_spec",
-    "validate_slice",
-    "validate_slice_update",
-    "validate_trust_bundle",
-    "validate_trust_bundle_update",
-]
+__all__ = ["KINDS"]
 
 
 _CERTIFICATE = "-----BEGIN CERTIFICATE-----"
@@ -113,3 +108,19 @@ def validate_migration(errs: Errors, obj: Obj) -> None:
 def validate_migration_update(errs: Errors, new: Obj, old: Obj) -> None:
     validate_migration(errs, new)
     validate_same_spec(errs, new, old)
+
+
+KINDS: Kinds = {
+    ("certificates.k8s.io", "ClusterTrustBundle"): Rules(
+        validate_trust_bundle, validate_trust_bundle_update, name=name_any, namespaced=False),
+    ("certificates.k8s.io", "PodCertificateRequest"): Rules(
+        validate_certificate_request, validate_same_spec),
+    ("resource.k8s.io", "DeviceClass"): Rules(namespaced=False),
+    ("resource.k8s.io", "DeviceTaintRule"): Rules(namespaced=False),
+    ("resource.k8s.io", "ResourceClaim"): Rules(update=validate_claim_update),
+    ("resource.k8s.io", "ResourceClaimTemplate"): Rules(update=validate_same_spec),
+    ("resource.k8s.io", "ResourceSlice"): Rules(
+        validate_slice, validate_slice_update, namespaced=False),
+    ("storagemigration.k8s.io", "StorageVersionMigration"): Rules(
+        validate_migration, validate_migration_update, namespaced=False),
+}  # fmt: skip

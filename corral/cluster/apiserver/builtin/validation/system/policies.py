@@ -14,6 +14,12 @@ from corral.cluster.apiserver.builtin.validation.fields.names import (
     path_segment,
     qualified_name,
 )
+from corral.cluster.apiserver.builtin.validation.fields.rules import (
+    Create,
+    Kinds,
+    Rules,
+    same_again,
+)
 from corral.cluster.apiserver.builtin.validation.fields.selectors import check_selector
 from corral.cluster.apiserver.builtin.validation.system.webhooks import (
     check_choice,
@@ -23,12 +29,7 @@ from corral.cluster.apiserver.builtin.validation.system.webhooks import (
 from corral.cluster.apiserver.cel.admission_types import Checker
 from corral.kube.types import Obj
 
-__all__ = [
-    "validate_mutating_policy",
-    "validate_mutating_policy_binding",
-    "validate_policy",
-    "validate_policy_binding",
-]
+__all__ = ["KINDS"]
 
 _IDENTIFIER = re.compile(r"[_a-zA-Z][_a-zA-Z0-9]*\Z")
 _RESERVED = frozenset(
@@ -301,3 +302,17 @@ def validate_mutating_policy_binding(errs: Errors, obj: Obj) -> None:
         errs.format("spec.policyName", name, dns_subdomain)
     _check_bound(errs, spec)
     _check_mutable(errs, spec.get("matchResources") or {}, "spec.matchResources")
+
+
+def _rules(create: Create) -> Rules:
+    return same_again(create, namespaced=False, kube_finalizers=False)
+
+
+_GROUP = "admissionregistration.k8s.io"
+
+KINDS: Kinds = {
+    (_GROUP, "ValidatingAdmissionPolicy"): _rules(validate_policy),
+    (_GROUP, "ValidatingAdmissionPolicyBinding"): _rules(validate_policy_binding),
+    (_GROUP, "MutatingAdmissionPolicy"): _rules(validate_mutating_policy),
+    (_GROUP, "MutatingAdmissionPolicyBinding"): _rules(validate_mutating_policy_binding),
+}  # fmt: skip

@@ -13,17 +13,18 @@ from corral.cluster.apiserver.builtin.validation.fields.names import (
     qualified_name,
 )
 from corral.cluster.apiserver.builtin.validation.fields.prefixes import check_fully_qualified
+from corral.cluster.apiserver.builtin.validation.fields.rules import Kinds, same_again
 from corral.cluster.apiserver.builtin.validation.fields.selectors import check_selector
 from corral.cluster.apiserver.cel.admission_types import Checker
 from corral.kube.types import Obj
 
 __all__ = [
+    "KINDS",
     "check_choice",
     "check_conditions",
     "check_rule",
     "check_webhook_service",
     "check_webhook_url",
-    "validate_webhooks",
 ]
 
 _OPERATIONS = ("*", "CONNECT", "CREATE", "DELETE", "UPDATE")
@@ -223,3 +224,12 @@ def validate_webhooks(errs: Errors, obj: Obj) -> None:
         if name and name in seen:
             errs.duplicate(f"{path}.name", name)
         seen.add(name)
+
+
+_GROUP = "admissionregistration.k8s.io"
+_RULES = same_again(validate_webhooks, namespaced=False, kube_finalizers=False)
+
+KINDS: Kinds = {
+    (_GROUP, "ValidatingWebhookConfiguration"): _RULES,
+    (_GROUP, "MutatingWebhookConfiguration"): _RULES,
+}  # fmt: skip
