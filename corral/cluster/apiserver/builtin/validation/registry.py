@@ -6,7 +6,7 @@ upstream (once for all kinds, once per kind); repeated findings are reported onc
 
 from __future__ import annotations
 
-from corral.cluster.apiserver.builtin.validation.core import basics, events, quotas
+from corral.cluster.apiserver.builtin.validation.core import config, events, nodes, quotas
 from corral.cluster.apiserver.builtin.validation.fields.errors import Errors, FieldError
 from corral.cluster.apiserver.builtin.validation.fields.meta import (
     check_kube_finalizers,
@@ -16,38 +16,45 @@ from corral.cluster.apiserver.builtin.validation.fields.meta import (
 from corral.cluster.apiserver.builtin.validation.fields.names import name_is_path_segment
 from corral.cluster.apiserver.builtin.validation.fields.rules import Change, Kinds, Rules
 from corral.cluster.apiserver.builtin.validation.network import (
-    endpoint_slices,
-    networking,
+    addresses,
+    endpoints,
+    ingresses,
     services,
 )
+from corral.cluster.apiserver.builtin.validation.network import policies as network_policies
 from corral.cluster.apiserver.builtin.validation.pods import updates
 from corral.cluster.apiserver.builtin.validation.storage import claims, classes
 from corral.cluster.apiserver.builtin.validation.system import (
     api_services,
-    cluster_kinds,
+    certificates,
     devices,
     flowcontrol,
     policies,
     rbac,
     webhooks,
 )
+from corral.cluster.apiserver.builtin.validation.system import classes as system_classes
 from corral.cluster.apiserver.builtin.validation.workloads import autoscaling, jobs, replicated
 from corral.kube.types import Obj
 
 __all__ = ["validate_create", "validate_status_update", "validate_update"]
 
 _RULES: Kinds = {
-    **basics.KINDS,
+    **config.KINDS,
+    **nodes.KINDS,
     **events.KINDS,
     **quotas.KINDS,
-    **endpoint_slices.KINDS,
-    **networking.KINDS,
+    **endpoints.KINDS,
+    **addresses.KINDS,
+    **ingresses.KINDS,
+    **network_policies.KINDS,
     **services.KINDS,
     **updates.KINDS,
     **claims.KINDS,
     **classes.KINDS,
     **api_services.KINDS,
-    **cluster_kinds.KINDS,
+    **certificates.KINDS,
+    **system_classes.KINDS,
     **devices.KINDS,
     **flowcontrol.KINDS,
     **policies.KINDS,

@@ -12,19 +12,22 @@ their own are functions with the signature of a check, and stand in a table like
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, TypeAlias
 
+from corral.cluster.apiserver.builtin.validation.fields import names
 from corral.cluster.apiserver.builtin.validation.fields.errors import NEGATIVE, Errors, non_negative
 from corral.cluster.apiserver.builtin.validation.fields.quantities import canonical, nano
 from corral.kube.types import Obj
 
-__all__ = ["Check", "always", "at", "at_most", "choice", "counts", "each", "format_of", "given",
-           "holds", "inside", "items", "needed", "no_repeats", "not_negative", "optional",
-           "pointer", "quantity", "refused", "struct", "union", "unset", "when",
-           "within"]  # fmt: skip
+__all__ = [
+    "LABEL", "PATH_SEGMENT", "PORT", "QUALIFIED", "SUBDOMAIN", "Check", "always", "at", "at_most",
+    "choice", "counts", "each", "fewer", "format_of", "given", "holds", "inside", "items", "joined",
+    "needed", "no_repeats", "not_negative", "optional", "pointer", "quantity", "refused",
+    "shorter", "struct", "union", "unset", "when", "within",
+]  # fmt: skip
 
-Check: TypeAlias = Callable[[Errors, Any, str], None]
+Check: TypeAlias = Callable[[Errors, Any, str], object]
 """``check(errs, value, path)``: appends what is wrong with the value."""
 
 
@@ -41,6 +44,23 @@ def format_of(rule: Callable[[Any], Iterable[str]]) -> Check:
 
     def check(errs: Errors, value: Any, path: str) -> None:
         errs.format(path, value, rule)
+
+    return check
+
+
+SUBDOMAIN = format_of(names.dns_subdomain)
+LABEL = format_of(names.dns_label)
+QUALIFIED = format_of(names.qualified_name)
+PATH_SEGMENT = format_of(names.path_segment)
+PORT = format_of(names.port_number)
+
+
+def joined(rule: Callable[[Any], Sequence[str]]) -> Check:
+    """The value must be well formed; all messages about it stand in one error."""
+
+    def check(errs: Errors, value: Any, path: str) -> None:
+        if found := rule(value):
+            errs.invalid(path, value, ",".join(found))
 
     return check
 
@@ -93,6 +113,26 @@ def refused(why: str) -> Check:
 
     def check(errs: Errors, value: Any, path: str) -> None:
         errs.invalid(path, value, why)
+
+    return check
+
+
+def shorter(most: int) -> Check:
+    """A text of at most so many characters."""
+
+    def check(errs: Errors, value: Any, path: str) -> None:
+        if len(value) > most:
+            errs.too_long(path, most)
+
+    return check
+
+
+def fewer(most: int) -> Check:
+    """A list or map of at most so many items."""
+
+    def check(errs: Errors, value: Any, path: str) -> None:
+        if len(value) > most:
+            errs.too_many(path, len(value), most)
 
     return check
 
@@ -152,13 +192,13 @@ def struct(*checks: Check) -> Check:
 
 
 def _field(
-    names: str, missing: Callable[[Any], bool], check: Check | None, why: str | None
+    fields: str, missing: Callable[[Any], bool], check: Check | None, why: str | None
 ) -> Check:
     """Fields that are reported when they are missing, or skipped where ``why`` is None."""
-    fields = names.split()
+    each_name = fields.split()
 
     def check_fields(errs: Errors, holder: Any, path: str) -> None:
-        for name in fields:
+        for name in each_name:
             value = holder.get(name)
             if missing(value):
                 if why is not None:
@@ -177,32 +217,32 @@ def _is_empty(value: Any) -> bool:
     return not value
 
 
-def needed(names: str, check: Check | None = None, why: str = "") -> Check:
+def needed(fields: str, check: Check | None = None, why: str = "") -> Check:
     """Fields that must not be empty."""
-    return _field(names, _is_empty, check, why)
+    return _field(fields, _is_empty, check, why)
 
 
-def given(names: str, check: Check | None = None, why: str = "") -> Check:
+def given(fields: str, check: Check | None = None, why: str = "") -> Check:
     """Fields that must be there, if only with an empty value."""
-    return _field(names, _is_none, check, why)
+    return _field(fields, _is_none, check, why)
 
 
-def optional(names: str, check: Check) -> Check:
+def optional(fields: str, check: Check) -> Check:
     """Fields that are only looked at when they are not empty."""
-    return _field(names, _is_empty, check, None)
+    return _field(fields, _is_empty, check, None)
 
 
-def pointer(names: str, check: Check) -> Check:
+def pointer(fields: str, check: Check) -> Check:
     """Fields that are looked at whenever they are there, empty or not."""
-    return _field(names, _is_none, check, None)
+    return _field(fields, _is_none, check, None)
 
 
-def always(names: str, check: Check, zero: Any = "") -> Check:
+def always(fields: str, check: Check, zero: Any = "") -> Check:
     """Fields that count as their zero value when they are absent."""
-    fields = names.split()
+    each_name = fields.split()
 
     def check_fields(errs: Errors, holder: Any, path: str) -> None:
-        for name in fields:
+        for name in each_name:
             check(errs, holder.get(name) or zero, at(path, name))
 
     return check_fields
@@ -213,23 +253,24 @@ def inside(name: str, *checks: Check) -> Check:
     return always(name, struct(*checks), {})
 
 
-def unset(names: str, why: str) -> Check:
+def unset(fields: str, why: str) -> Check:
     """Fields that may not be there."""
+    each_name = fields.split()
 
     def check(errs: Errors, holder: Any, path: str) -> None:
-        for name in names.split():
+        for name in each_name:
             if holder.get(name) is not None:
                 errs.forbidden(at(path, name), why)
 
     return check
 
 
-def counts(names: str) -> Check:
+def counts(fields: str) -> Check:
     """Numbers that must not be below zero."""
-    fields = names.split()
+    each_name = fields.split()
 
     def check(errs: Errors, holder: Any, path: str) -> None:
-        non_negative(errs, holder, path, *fields)
+        non_negative(errs, holder, path, *each_name)
 
     return check
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 from corral.cluster.apiserver.builtin.validation.fields.check import Check, at
 from corral.cluster.apiserver.builtin.validation.fields.errors import Errors
@@ -57,12 +58,13 @@ def again(create: Create) -> Change:
     return change
 
 
-def fixed(path: str, names: str, *, beta: bool = False) -> Change:
+def fixed(path: str, names: str, *, zero: Any = None, beta: bool = False) -> Change:
     """Fields of the struct at ``path`` that may not change; the whole object has an empty path.
 
     Args:
         path: the name of the field that holds them.
         names: the fields, separated by spaces.
+        zero: what an absent field counts as.
         beta: the API checks them by declaration, and does not print the value.
     """
     fields = names.split()
@@ -71,7 +73,7 @@ def fixed(path: str, names: str, *, beta: bool = False) -> Change:
         after, before = ((o.get(path) or {}) if path else o for o in (new, old))
         for name in fields:
             report = errs.immutable_beta if beta else errs.immutable
-            report(at(path, name), after.get(name), before.get(name))
+            report(at(path, name), after.get(name, zero), before.get(name, zero))
 
     return change
 

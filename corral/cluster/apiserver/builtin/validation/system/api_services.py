@@ -44,7 +44,7 @@ _API_SERVICE = whole(
     check.inside(
         "spec",
         check.when(lambda spec: spec.get("version", "") != "v1", check.needed("group", why=_ALONE)),
-        check.optional("group", check.format_of(names.dns_subdomain)),
+        check.optional("group", check.SUBDOMAIN),
         check.always("version", check.format_of(names.dns1035_label)),
         check.always(
             "groupPriorityMinimum",

@@ -63,7 +63,7 @@ _OF_GROUP = check.always("apiGroup", check.choice(_GROUP))
 
 def _binding(*of_account: check.Check, roles: tuple[str, ...]) -> Rules:
     account = check.struct(
-        check.optional("name", check.format_of(names.dns_subdomain)),
+        check.optional("name", check.SUBDOMAIN),
         check.optional("apiGroup", check.choice("")),
         *of_account,
     )
@@ -76,7 +76,7 @@ def _binding(*of_account: check.Check, roles: tuple[str, ...]) -> Rules:
             "roleRef",
             _OF_GROUP,
             check.always("kind", check.choice(*roles)),
-            check.optional("name", check.format_of(names.path_segment)),
+            check.optional("name", check.PATH_SEGMENT),
         ),
         check.items("subjects", subject),
         check.items("subjects", check.needed("name")),

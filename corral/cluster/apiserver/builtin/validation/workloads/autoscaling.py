@@ -32,7 +32,7 @@ def _check_group(errs: Errors, version: str, path: str) -> None:
         _check_version(errs, version, path)
 
 
-_NAMED = check.needed("kind name", check.format_of(names.path_segment))
+_NAMED = check.needed("kind name", check.PATH_SEGMENT)
 
 
 def _check_scaled(errs: Errors, target: Obj, old: Obj | None) -> None:
@@ -76,8 +76,7 @@ def _target(one: str, other: str, *, missing: str, both: str = "") -> Check:
 
 
 _METRIC_NAME = check.inside(
-    "metric",
-    check.needed("name", check.format_of(names.path_segment), "must specify a metric name"),
+    "metric", check.needed("name", check.PATH_SEGMENT, "must specify a metric name")
 )
 _RESOURCE_TARGET = _target(
     "averageValue",
@@ -111,7 +110,7 @@ _SOURCES = {
     ),
     "containerResource": check.struct(
         check.needed("name", check_container_resource_name, "must specify a resource name"),
-        check.needed("container", check.format_of(names.dns_label), "must specify a container"),
+        check.needed("container", check.LABEL, "must specify a container"),
         _RESOURCE_TARGET,
     ),
 }
