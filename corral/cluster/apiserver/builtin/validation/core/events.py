@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from corral.cluster.apiserver.builtin.validation.fields.errors import Errors
-from corral.cluster.apiserver.builtin.validation.fields.names import qualified_name
+from corral.cluster.apiserver.builtin.validation.fields.names import (
+    name_is_path_segment,
+    qualified_name,
+)
+from corral.cluster.apiserver.builtin.validation.fields.rules import Kinds, Rules
 from corral.kube.types import Obj
 
-__all__ = ["validate_core_event", "validate_core_event_update", "validate_event",
-           "validate_event_update"]  # fmt: skip
+__all__ = ["KINDS"]
 
 
 def _check_namespace(errs: Errors, obj: Obj, involved: Obj, allowed: tuple[str, ...]) -> None:
@@ -100,3 +103,11 @@ def validate_event_update(errs: Errors, new: Obj, old: Obj) -> None:
         ("reportingInstance", "reportingInstance"),
     ):
         errs.immutable(shown, new.get(name), old.get(name))
+
+
+KINDS: Kinds = {
+    ("", "Event"): Rules(
+        validate_core_event, validate_core_event_update, name=name_is_path_segment,
+        meta_last=True, kube_finalizers=False),
+    ("events.k8s.io", "Event"): Rules(validate_event, validate_event_update),
+}  # fmt: skip

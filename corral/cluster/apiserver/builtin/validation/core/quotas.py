@@ -8,6 +8,7 @@ from typing import Any
 from corral.cluster.apiserver.builtin.validation.fields.errors import IMMUTABLE, Errors
 from corral.cluster.apiserver.builtin.validation.fields.names import qualified_name
 from corral.cluster.apiserver.builtin.validation.fields.quantities import NANO, canonical, nano
+from corral.cluster.apiserver.builtin.validation.fields.rules import Kinds, Rules, same_again
 from corral.cluster.apiserver.builtin.validation.fields.structs import capitalised
 from corral.cluster.apiserver.builtin.validation.pods.resources import (
     check_amount,
@@ -19,12 +20,7 @@ from corral.cluster.apiserver.builtin.validation.pods.resources import (
 )
 from corral.kube.types import Obj
 
-__all__ = [
-    "validate_limit_range",
-    "validate_quota",
-    "validate_quota_status",
-    "validate_quota_update",
-]
+__all__ = ["KINDS"]
 
 _POD_SCOPES = (
     "Terminating",
@@ -233,3 +229,9 @@ def validate_limit_range(errs: Errors, obj: Obj) -> None:
         seen.add(kind)
         for name in _check_limit_names(errs, limit, kind, path):
             _check_limit_amounts(errs, limit, kind, name, path)
+
+
+KINDS: Kinds = {
+    ("", "ResourceQuota"): Rules(validate_quota, validate_quota_update, validate_quota_status),
+    ("", "LimitRange"): same_again(validate_limit_range),
+}  # fmt: skip

@@ -15,18 +15,15 @@ from corral.cluster.apiserver.builtin.validation.fields.meta import check_labels
 from corral.cluster.apiserver.builtin.validation.fields.names import (
     dns_label,
     dns_subdomain,
+    name_is_label,
     port_number,
     qualified_name,
 )
+from corral.cluster.apiserver.builtin.validation.fields.rules import Kinds, Rules
 from corral.cluster.apiserver.builtin.validation.pods.probes import check_port
 from corral.kube.types import Obj
 
-__all__ = [
-    "check_load_balancer",
-    "validate_service",
-    "validate_service_status",
-    "validate_service_update",
-]
+__all__ = ["KINDS", "check_load_balancer"]
 
 PROTOCOLS = ("SCTP", "TCP", "UDP")
 _TYPES = ("ClusterIP", "ExternalName", "LoadBalancer", "NodePort")
@@ -376,3 +373,9 @@ def validate_service_status(errs: Errors, new: Obj, old: Obj) -> None:
         errs.forbidden("status.loadBalancer.ingress", why)
         return
     check_load_balancer(errs, after, before, ip_mode=True)
+
+
+KINDS: Kinds = {
+    ("", "Service"): Rules(
+        validate_service, validate_service_update, validate_service_status, name_is_label),
+}  # fmt: skip

@@ -39,7 +39,7 @@ from corral.cluster.apiserver.builtin.validation.pods.volumes import check_volum
 from corral.kube.types import Obj
 
 __all__ = ["check_pod_annotations", "check_pod_body", "check_pod_spec", "check_pod_template",
-           "validate_pod", "validate_pod_template_object"]  # fmt: skip
+           "validate_pod", "validate_pod_template"]  # fmt: skip
 
 MIRROR = "kubernetes.io/config.mirror"
 DELETION_COST = "controller.kubernetes.io/pod-deletion-cost"
@@ -364,7 +364,7 @@ def check_pod_template(errs: Errors, template: Obj, path: str) -> None:
         errs.forbidden(f"{path}.spec.ephemeralContainers", why)
 
 
-def validate_pod_template_object(errs: Errors, obj: Obj) -> None:
+def validate_pod_template(errs: Errors, obj: Obj) -> None:
     check_pod_template(errs, obj.get("template") or {}, "template")
 
 

@@ -13,17 +13,20 @@ from corral.cluster.apiserver.builtin.validation.fields.names import (
     in_range,
     qualified_name,
 )
+from corral.cluster.apiserver.builtin.validation.fields.rules import Kinds, Rules, same_again
 from corral.cluster.apiserver.builtin.validation.pods.containers import check_image_spaces
 from corral.cluster.apiserver.builtin.validation.pods.pods import (
     MIRROR,
     check_pod_annotations,
     check_pod_body,
+    validate_pod,
+    validate_pod_template,
 )
 from corral.cluster.apiserver.builtin.validation.pods.scheduling import check_tolerations
 from corral.cluster.apiserver.errors import FieldError
 from corral.kube.types import Obj
 
-__all__ = ["validate_ephemeral_containers", "validate_pod_status", "validate_pod_update"]
+__all__ = ["KINDS", "validate_ephemeral_containers"]
 
 _APPARMOR = "container.apparmor.security.beta.kubernetes.io/"
 _MAX_INT32 = 2**31 - 1
@@ -316,3 +319,9 @@ def validate_pod_status(errs: Errors, new: Obj, old: Obj) -> None:
     _check_transitions(errs, after, before, old.get("spec") or {})
     _check_ips(errs, after, before, "podIP")
     _check_ips(errs, after, before, "hostIP")
+
+
+KINDS: Kinds = {
+    ("", "Pod"): Rules(validate_pod, validate_pod_update, validate_pod_status),
+    ("", "PodTemplate"): same_again(validate_pod_template),
+}  # fmt: skip

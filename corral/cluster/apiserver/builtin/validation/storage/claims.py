@@ -15,6 +15,7 @@ from corral.cluster.apiserver.builtin.validation.fields.quantities import (
     nano,
     value_of,
 )
+from corral.cluster.apiserver.builtin.validation.fields.rules import Kinds, Rules
 from corral.cluster.apiserver.builtin.validation.fields.selectors import check_selector
 from corral.cluster.apiserver.builtin.validation.pods.scheduling import check_node_selector
 from corral.cluster.apiserver.builtin.validation.pods.volumes import (
@@ -24,15 +25,7 @@ from corral.cluster.apiserver.builtin.validation.pods.volumes import (
 )
 from corral.kube.types import Obj
 
-__all__ = [
-    "check_claim_spec",
-    "check_claim_template",
-    "validate_claim",
-    "validate_claim_status",
-    "validate_claim_update",
-    "validate_volume",
-    "validate_volume_update",
-]
+__all__ = ["KINDS", "check_claim_spec", "check_claim_template"]
 
 _MODES = ("ReadOnlyMany", "ReadWriteMany", "ReadWriteOnce", "ReadWriteOncePod")
 _VOLUME_MODES = ("Block", "Filesystem")
@@ -301,3 +294,10 @@ def validate_volume_update(errs: Errors, new: Obj, old: Obj) -> None:
     if affinity is not None and not same(after.get("nodeAffinity"), affinity):
         why = f"{IMMUTABLE}, except for updating from beta label to GA"
         errs.invalid("nodeAffinity", after.get("nodeAffinity"), why)
+
+
+KINDS: Kinds = {
+    ("", "PersistentVolumeClaim"): Rules(
+        validate_claim, validate_claim_update, validate_claim_status),
+    ("", "PersistentVolume"): Rules(validate_volume, validate_volume_update, namespaced=False),
+}  # fmt: skip

@@ -6,10 +6,11 @@ from collections.abc import Sequence
 
 from corral.cluster.apiserver.builtin.validation.fields.errors import Errors
 from corral.cluster.apiserver.builtin.validation.fields.names import dns_label, dns_subdomain
+from corral.cluster.apiserver.builtin.validation.fields.rules import Kinds, Rules, again
 from corral.cluster.apiserver.fairness.defaults import MANDATORY_LEVELS, MANDATORY_SCHEMAS
 from corral.kube.types import Obj
 
-__all__ = ["validate_flow_schema", "validate_flow_status", "validate_priority_level"]
+__all__ = ["KINDS"]
 
 _HIGHEST = 10_000
 _MOST_QUEUES = 10_000_000
@@ -284,3 +285,12 @@ def _check_conditions(errs: Errors, obj: Obj) -> None:
         kinds.add(kind)
         if not kind:
             errs.required(path, "")
+
+
+KINDS: Kinds = {
+    ("flowcontrol.apiserver.k8s.io", "FlowSchema"): Rules(
+        validate_flow_schema, again(validate_flow_schema), validate_flow_status, namespaced=False),
+    ("flowcontrol.apiserver.k8s.io", "PriorityLevelConfiguration"): Rules(
+        validate_priority_level, again(validate_priority_level), validate_flow_status,
+        namespaced=False),
+}  # fmt: skip

@@ -7,28 +7,21 @@ from __future__ import annotations
 
 import re
 
+from corral.cluster.apiserver.builtin.validation.fields import check, names
 from corral.cluster.apiserver.builtin.validation.fields.errors import Errors
-from corral.cluster.apiserver.builtin.validation.fields.names import (
-    dns1035_label,
-    dns_subdomain,
-    path_segment,
-    qualified_name,
+from corral.cluster.apiserver.builtin.validation.fields.rules import (
+    Create,
+    Kinds,
+    Rules,
+    same_again,
+    whole,
 )
 from corral.cluster.apiserver.builtin.validation.fields.selectors import check_selector
-from corral.cluster.apiserver.builtin.validation.system.webhooks import (
-    check_choice,
-    check_conditions,
-    check_rule,
-)
+from corral.cluster.apiserver.builtin.validation.system.webhooks import CHECK_RULE, check_conditions
 from corral.cluster.apiserver.cel.admission_types import Checker
 from corral.kube.types import Obj
 
-__all__ = [
-    "validate_mutating_policy",
-    "validate_mutating_policy_binding",
-    "validate_policy",
-    "validate_policy_binding",
-]
+__all__ = ["KINDS"]
 
 _IDENTIFIER = re.compile(r"[_a-zA-Z][_a-zA-Z0-9]*\Z")
 _RESERVED = frozenset(
@@ -42,60 +35,58 @@ _MAX_ANNOTATIONS = 20
 _MAX_VALUE_EXPRESSION = 5 * 1024
 
 
-def _check_match(errs: Errors, match: Obj, path: str) -> None:
-    if match.get("matchPolicy") is None:
-        errs.required(f"{path}.matchPolicy")
-    check_choice(errs, match, "matchPolicy", ("Equivalent", "Exact"), path)
-    for name in ("namespaceSelector", "objectSelector"):
-        if match.get(name) is None:
-            errs.required(f"{path}.{name}")
-        check_selector(errs, match.get(name), f"{path}.{name}")
-    for kind in ("resourceRules", "excludeResourceRules"):
-        for i, rule in enumerate(match.get(kind) or ()):
-            where = f"{path}.{kind}[{i}]"
-            seen: set[str] = set()
-            for j, name in enumerate(rule.get("resourceNames") or ()):
-                errs.format(f"{where}.resourceNames[{j}]", name, path_segment)
-                if name in seen:
-                    errs.duplicate(f"{where}.resourceNames[{j}]", name)
-                seen.add(name)
-            check_rule(errs, rule, where)
+# -- what both kinds of policies have --------------------------------------------------------------
 
 
-def _check_param_kind(errs: Errors, kind: Obj, path: str) -> None:
-    version, name = kind.get("apiVersion") or "", kind.get("kind") or ""
-    if not version:
-        errs.required(f"{path}.apiVersion")
-    else:
-        group, _, short = version.rpartition("/")
-        for value, rule in ((group, dns_subdomain), (short, dns1035_label)):
-            if value and (found := rule(value)):
-                errs.invalid(f"{path}.apiVersion", value, ",".join(found))
-    if not name:
-        errs.required(f"{path}.kind")
-    elif found := dns1035_label(name.lower()):
+def _check_resource_names(errs: Errors, rule: Obj, path: str) -> None:
+    seen: set[str] = set()
+    for i, name in enumerate(rule.get("resourceNames") or ()):
+        errs.format(f"{path}.resourceNames[{i}]", name, names.path_segment)
+        if name in seen:
+            errs.duplicate(f"{path}.resourceNames[{i}]", name)
+        seen.add(name)
+
+
+_RULE = check.struct(_check_resource_names, CHECK_RULE)
+_MATCH = check.struct(
+    check.given("matchPolicy", check.choice("Equivalent", "Exact")),
+    check.given("namespaceSelector", check_selector),
+    check.given("objectSelector", check_selector),
+    check.items("resourceRules", _RULE),
+    check.items("excludeResourceRules", _RULE),
+)
+
+
+def _check_version(errs: Errors, version: str, path: str) -> None:
+    group, _, short = version.rpartition("/")
+    for value, rule in ((group, names.dns_subdomain), (short, names.dns1035_label)):
+        if value and (found := rule(value)):
+            errs.invalid(path, value, ",".join(found))
+
+
+def _check_kind(errs: Errors, name: str, path: str) -> None:
+    if found := names.dns1035_label(name.lower()):
         why = f"may have mixed case, but should otherwise match: {','.join(found)}"
-        errs.invalid(f"{path}.kind", name, why)
+        errs.invalid(path, name, why)
+
+
+_PARAM_KIND = check.struct(
+    check.needed("apiVersion", _check_version), check.needed("kind", _check_kind)
+)
+_POLICY = check.struct(
+    check.given("failurePolicy", check.choice("Fail", "Ignore")),
+    check.pointer("paramKind", _PARAM_KIND),
+    check.given("matchConstraints", check.struct(_MATCH, check.needed("resourceRules"))),
+)
+"""What both kinds of policies have, up to their match conditions."""
 
 
 def _check_policy(errs: Errors, spec: Obj, *, mutable: bool) -> None:
-    """What both kinds of policies have, up to their match conditions."""
-    if spec.get("failurePolicy") is None:
-        errs.required("spec.failurePolicy")
-    check_choice(errs, spec, "failurePolicy", ("Fail", "Ignore"), "spec")
-    if spec.get("paramKind") is not None:
-        _check_param_kind(errs, spec["paramKind"], "spec.paramKind")
-    match = spec.get("matchConstraints")
-    if match is None:
-        errs.required("spec.matchConstraints")
-    else:
-        _check_match(errs, match, "spec.matchConstraints")
-        if not match.get("resourceRules"):
-            errs.required("spec.matchConstraints.resourceRules")
-        if mutable:
-            _check_mutable(errs, match, "spec.matchConstraints")
-    conditions = spec.get("matchConditions") or []
+    _POLICY(errs, spec, "spec")
+    if mutable:
+        _check_mutable(errs, spec.get("matchConstraints") or {}, "spec.matchConstraints")
     params = spec.get("paramKind") is not None
+    conditions = spec.get("matchConditions") or []
     check_conditions(errs, conditions, "spec.matchConditions", params=params)
 
 
@@ -141,6 +132,9 @@ def validate_policy(errs: Errors, obj: Obj) -> None:
     _check_annotations(errs, list(notes), (obj.get("metadata") or {}).get("name") or "", checker)
 
 
+_REASON = check.pointer("reason", check.choice("Forbidden", "Invalid", "RequestEntityTooLarge"))
+
+
 def _check_validation(errs: Errors, item: Obj, path: str, checker: Checker) -> None:
     expression = item.get("expression") or ""
     if not expression.strip():
@@ -157,7 +151,7 @@ def _check_validation(errs: Errors, item: Obj, path: str, checker: Checker) -> N
         errs.invalid(f"{path}.message", text, "must be non-empty if specified")
     elif "\n" in text.strip() or "\r" in text.strip():
         errs.invalid(f"{path}.message", text, "must not contain line breaks")
-    check_choice(errs, item, "reason", ("Forbidden", "Invalid", "RequestEntityTooLarge"), path)
+    _REASON(errs, item, path)
 
 
 def _check_annotations(errs: Errors, notes: list[Obj], name: str, checker: Checker) -> None:
@@ -169,7 +163,7 @@ def _check_annotations(errs: Errors, notes: list[Obj], name: str, checker: Check
         path, key = f"{root}[{i}]", note.get("key") or ""
         if name:
             full = f"{name}/{key}"
-            errs.format(f"{path}.key", full, qualified_name)
+            errs.format(f"{path}.key", full, names.qualified_name)
         else:
             errs.invalid(f"{path}.key", key, "requires metadata.name be non-empty")
         _check_annotation_value(errs, note.get("valueExpression") or "", path, checker)
@@ -202,10 +196,7 @@ def validate_mutating_policy(errs: Errors, obj: Obj) -> None:
         errs.required("spec.mutations", "mutations must contain at least one item")
     for i, mutation in enumerate(mutations):
         _check_mutation(errs, mutation, f"spec.mutations[{i}]", checker)
-    if not spec.get("reinvocationPolicy"):
-        errs.required("spec.reinvocationPolicy")
-    else:
-        check_choice(errs, spec, "reinvocationPolicy", ("IfNeeded", "Never"), "spec")
+    check.needed("reinvocationPolicy", check.choice("IfNeeded", "Never"))(errs, spec, "spec")
 
 
 def _check_mutation(errs: Errors, mutation: Obj, path: str, checker: Checker) -> None:
@@ -242,7 +233,7 @@ def _check_param_ref(errs: Errors, ref: Obj, path: str) -> None:
     name, selector = ref.get("name") or "", ref.get("selector")
     exclusive = "name and selector are mutually exclusive"
     if name:
-        errs.format(f"{path}.name", name, path_segment)
+        errs.format(f"{path}.name", name, names.path_segment)
         if selector is not None:
             errs.forbidden(f"{path}.name", exclusive)
     check_selector(errs, selector, f"{path}.selector")
@@ -250,32 +241,19 @@ def _check_param_ref(errs: Errors, ref: Obj, path: str) -> None:
         errs.forbidden(f"{path}.selector", exclusive)
     if not name and selector is None:
         errs.required(path, "one of name or selector must be specified")
-    action = ref.get("parameterNotFoundAction")
-    if not action:
-        errs.required(f"{path}.parameterNotFoundAction")
-    elif action not in ("Deny", "Allow"):
-        errs.not_supported(f"{path}.parameterNotFoundAction", action, ("Deny", "Allow"))
 
 
-def _check_bound(errs: Errors, spec: Obj) -> None:
-    if spec.get("paramRef") is not None:
-        _check_param_ref(errs, spec["paramRef"], "spec.paramRef")
-    if spec.get("matchResources") is not None:
-        _check_match(errs, spec["matchResources"], "spec.matchResources")
+_NOT_FOUND = check.needed("parameterNotFoundAction", check.choice("Deny", "Allow"))
+_BOUND = check.struct(
+    check.pointer("paramRef", check.struct(_check_param_ref, _NOT_FOUND)),
+    check.pointer("matchResources", _MATCH),
+)
 
 
-def validate_policy_binding(errs: Errors, obj: Obj) -> None:
-    """A ValidatingAdmissionPolicyBinding."""
-    spec = obj.get("spec") or {}
-    name = spec.get("policyName") or ""
-    if name:
-        errs.format("spec.policyName", name, dns_subdomain)
-    _check_bound(errs, spec)
-    actions, path = spec.get("validationActions") or [], "spec.validationActions"
+def _check_actions(errs: Errors, actions: list[str], path: str) -> None:
     seen: set[str] = set()
     for i, action in enumerate(actions):
-        if action not in ("Audit", "Deny", "Warn"):
-            errs.not_supported(f"{path}[{i}]", action, ("Audit", "Deny", "Warn"))
+        check.choice("Audit", "Deny", "Warn")(errs, action, f"{path}[{i}]")
         if action in seen:
             errs.duplicate(f"{path}[{i}]", action)
         seen.add(action)
@@ -285,19 +263,36 @@ def validate_policy_binding(errs: Errors, obj: Obj) -> None:
             "information in the API response and headers serves no purpose)"
         )
         errs.invalid(path, actions, why)
-    if not name:
-        errs.required("spec.policyName")
-    if not actions:
-        errs.required(path)
 
 
-def validate_mutating_policy_binding(errs: Errors, obj: Obj) -> None:
-    """A MutatingAdmissionPolicyBinding."""
-    spec = obj.get("spec") or {}
-    name = spec.get("policyName") or ""
-    if not name:
-        errs.required("spec.policyName")
-    else:
-        errs.format("spec.policyName", name, dns_subdomain)
-    _check_bound(errs, spec)
-    _check_mutable(errs, spec.get("matchResources") or {}, "spec.matchResources")
+_BINDING = whole(
+    check.inside(
+        "spec",
+        check.optional("policyName", check.SUBDOMAIN),
+        _BOUND,
+        check.optional("validationActions", _check_actions),
+        check.needed("policyName validationActions"),
+    )
+)
+_MUTATING_BINDING = whole(
+    check.inside(
+        "spec",
+        check.needed("policyName", check.SUBDOMAIN),
+        _BOUND,
+        check.inside("matchResources", _check_mutable),
+    )
+)
+
+
+def _rules(create: Create) -> Rules:
+    return same_again(create, namespaced=False, kube_finalizers=False)
+
+
+_GROUP = "admissionregistration.k8s.io"
+
+KINDS: Kinds = {
+    (_GROUP, "ValidatingAdmissionPolicy"): _rules(validate_policy),
+    (_GROUP, "ValidatingAdmissionPolicyBinding"): _rules(_BINDING),
+    (_GROUP, "MutatingAdmissionPolicy"): _rules(validate_mutating_policy),
+    (_GROUP, "MutatingAdmissionPolicyBinding"): _rules(_MUTATING_BINDING),
+}  # fmt: skip

@@ -2,127 +2,107 @@
 
 from __future__ import annotations
 
+from corral.cluster.apiserver.builtin.validation.fields import check, names
 from corral.cluster.apiserver.builtin.validation.fields.errors import Errors
-from corral.cluster.apiserver.builtin.validation.fields.names import dns_subdomain, path_segment
+from corral.cluster.apiserver.builtin.validation.fields.rules import (
+    Kinds,
+    Rules,
+    again,
+    changes,
+    same_again,
+    whole,
+)
 from corral.cluster.apiserver.builtin.validation.fields.selectors import check_selector, well_formed
 from corral.kube.types import Obj
 
-__all__ = [
-    "validate_cluster_role",
-    "validate_cluster_role_binding",
-    "validate_cluster_role_binding_update",
-    "validate_role",
-    "validate_role_binding",
-    "validate_role_binding_update",
-]
+__all__ = ["KINDS"]
 
 _GROUP = "rbac.authorization.k8s.io"
 
 
-def _check_rule(errs: Errors, rule: Obj, path: str, *, namespaced: bool) -> None:
-    urls = rule.get("nonResourceURLs")
-    if urls:
-        where = f"{path}.nonResourceURLs"
-        if namespaced:
-            errs.invalid(where, urls, "namespaced rules cannot apply to non-resource URLs")
-        if rule.get("apiGroups") or rule.get("resources") or rule.get("resourceNames"):
-            why = "rules cannot apply to both regular resources and non-resource URLs"
-            errs.invalid(where, urls, why)
-        return
-    if not rule.get("apiGroups"):
-        errs.required(f"{path}.apiGroups", "resource rules must supply at least one api group")
-    if not rule.get("resources"):
-        errs.required(f"{path}.resources", "resource rules must supply at least one resource")
-
-
-def _check_rules(errs: Errors, obj: Obj, *, namespaced: bool) -> Errors:
+def _rules(*of_urls: check.Check) -> tuple[check.Check, check.Check]:
     """The rules; missing verbs are found by declaration and come after everything else."""
-    late = Errors()
-    for i, rule in enumerate(obj.get("rules") or ()):
-        _check_rule(errs, rule, f"rules[{i}]", namespaced=namespaced)
-        if not rule.get("verbs"):
-            late.required(f"rules[{i}].verbs")
-    return late
+    rule = check.when(
+        lambda rule: rule.get("nonResourceURLs"),
+        *of_urls,
+        check.when(
+            lambda rule: any(rule.get(n) for n in ("apiGroups", "resources", "resourceNames")),
+            check.needed(
+                "nonResourceURLs",
+                check.refused("rules cannot apply to both regular resources and non-resource URLs"),
+            ),
+        ),
+        otherwise=check.struct(
+            check.needed("apiGroups", why="resource rules must supply at least one api group"),
+            check.needed("resources", why="resource rules must supply at least one resource"),
+        ),
+    )
+    return check.items("rules", rule), check.items("rules", check.needed("verbs"))
 
 
-def validate_role(errs: Errors, obj: Obj) -> None:
-    errs.extend(_check_rules(errs, obj, namespaced=True))
+def _check_aggregated(errs: Errors, selector: Obj, path: str) -> None:
+    check_selector(errs, selector, path)
+    if not well_formed(selector):
+        errs.invalid(path, None, "invalid label selector.")
 
 
-def validate_cluster_role(errs: Errors, obj: Obj) -> None:
-    late = _check_rules(errs, obj, namespaced=False)
-    aggregation = obj.get("aggregationRule")
-    if aggregation is not None:
-        selectors = aggregation.get("clusterRoleSelectors") or ()
-        path = "aggregationRule.clusterRoleSelectors"
-        if not selectors:
-            why = "at least one clusterRoleSelector required if aggregationRule is non-nil"
-            errs.required(path, why)
-        for i, selector in enumerate(selectors):
-            check_selector(errs, selector, f"{path}[{i}]")
-            if not well_formed(selector):
-                errs.invalid(f"{path}[{i}]", None, "invalid label selector.")
-    errs.extend(late)
+_SOME_SELECTOR = "at least one clusterRoleSelector required if aggregationRule is non-nil"
+_NO_URLS = check.refused("namespaced rules cannot apply to non-resource URLs")
+_ROLE = whole(*_rules(check.needed("nonResourceURLs", _NO_URLS)))
+_CLUSTER_RULES, _CLUSTER_VERBS = _rules()
+_CLUSTER_ROLE = whole(
+    _CLUSTER_RULES,
+    check.pointer(
+        "aggregationRule",
+        check.needed("clusterRoleSelectors", check.each(_check_aggregated), _SOME_SELECTOR),
+    ),
+    _CLUSTER_VERBS,
+)
+_OF_GROUP = check.always("apiGroup", check.choice(_GROUP))
 
 
-def _check_subject(errs: Errors, subject: Obj, path: str, *, namespaced: bool) -> None:
-    kind, name = subject.get("kind") or "", subject.get("name") or ""
-    group = subject.get("apiGroup") or ""
-    if kind == "ServiceAccount":
-        if name:
-            errs.format(f"{path}.name", name, dns_subdomain)
-        if group:
-            errs.not_supported(f"{path}.apiGroup", group, ("",))
-        if not namespaced and not subject.get("namespace"):
-            errs.required(f"{path}.namespace")
-    elif kind in ("User", "Group"):
-        if group != _GROUP:
-            errs.not_supported(f"{path}.apiGroup", group, (_GROUP,))
-    else:
-        errs.not_supported(f"{path}.kind", kind, ("ServiceAccount", "User", "Group"))
+def _binding(*of_account: check.Check, roles: tuple[str, ...]) -> Rules:
+    account = check.struct(
+        check.optional("name", check.SUBDOMAIN),
+        check.optional("apiGroup", check.choice("")),
+        *of_account,
+    )
+    kinds = check.always("kind", check.choice("ServiceAccount", "User", "Group"))
+    subject = check.union(
+        "kind", {"ServiceAccount": account, "User": _OF_GROUP, "Group": _OF_GROUP}, kinds
+    )
+    create = whole(
+        check.inside(
+            "roleRef",
+            _OF_GROUP,
+            check.always("kind", check.choice(*roles)),
+            check.optional("name", check.PATH_SEGMENT),
+        ),
+        check.items("subjects", subject),
+        check.items("subjects", check.needed("name")),
+        check.inside("roleRef", check.needed("name")),
+    )
+    update = changes(again(create), _same_role)
+    return Rules(create, update, name=names.name_is_path_segment, namespaced=not of_account)
 
 
-def _check_binding(errs: Errors, obj: Obj, kinds: tuple[str, ...], *, namespaced: bool) -> None:
-    ref = obj.get("roleRef") or {}
-    group, kind, name = ref.get("apiGroup") or "", ref.get("kind") or "", ref.get("name") or ""
-    if group != _GROUP:
-        errs.not_supported("roleRef.apiGroup", group, (_GROUP,))
-    if kind not in kinds:
-        errs.not_supported("roleRef.kind", kind, kinds)
-    if name:
-        errs.format("roleRef.name", name, path_segment)
-    late = Errors()
-    for i, subject in enumerate(obj.get("subjects") or ()):
-        _check_subject(errs, subject, f"subjects[{i}]", namespaced=namespaced)
-        if not subject.get("name"):
-            late.required(f"subjects[{i}].name")
-    errs.extend(late)
-    if not name:
-        errs.required("roleRef.name")
+def _printed(binding: Obj) -> Obj:
+    ref, names = (
+        binding.get("roleRef") or {},
+        {"APIGroup": "apiGroup", "Kind": "kind", "Name": "name"},
+    )
+    return {shown: ref.get(name) or "" for shown, name in names.items()}
 
 
-def validate_role_binding(errs: Errors, obj: Obj) -> None:
-    _check_binding(errs, obj, ("Role", "ClusterRole"), namespaced=True)
+def _same_role(errs: Errors, new: Obj, old: Obj) -> None:
+    errs.immutable("roleRef", _printed(new), _printed(old))
 
 
-def validate_cluster_role_binding(errs: Errors, obj: Obj) -> None:
-    _check_binding(errs, obj, ("ClusterRole",), namespaced=False)
-
-
-def _printed(ref: Obj | None) -> Obj:
-    ref = ref or {}
-    return {
-        "APIGroup": ref.get("apiGroup") or "",
-        "Kind": ref.get("kind") or "",
-        "Name": ref.get("name") or "",
-    }
-
-
-def validate_role_binding_update(errs: Errors, new: Obj, old: Obj) -> None:
-    validate_role_binding(errs, new)
-    errs.immutable("roleRef", _printed(new.get("roleRef")), _printed(old.get("roleRef")))
-
-
-def validate_cluster_role_binding_update(errs: Errors, new: Obj, old: Obj) -> None:
-    validate_cluster_role_binding(errs, new)
-    errs.immutable("roleRef", _printed(new.get("roleRef")), _printed(old.get("roleRef")))
+KINDS: Kinds = {
+    (_GROUP, "Role"): same_again(_ROLE, name=names.name_is_path_segment),
+    (_GROUP, "ClusterRole"): same_again(
+        _CLUSTER_ROLE, name=names.name_is_path_segment, namespaced=False
+    ),
+    (_GROUP, "RoleBinding"): _binding(roles=("Role", "ClusterRole")),
+    (_GROUP, "ClusterRoleBinding"): _binding(check.needed("namespace"), roles=("ClusterRole",)),
+}

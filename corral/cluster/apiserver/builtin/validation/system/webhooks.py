@@ -1,39 +1,28 @@
-"""Admission webhooks."""
+"""Admission webhooks, and the rules and conditions that policies share with them."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from urllib.parse import urlsplit
 
+from corral.cluster.apiserver.builtin.validation.fields import check, names
+from corral.cluster.apiserver.builtin.validation.fields.check import Check
 from corral.cluster.apiserver.builtin.validation.fields.errors import Errors, repeated
-from corral.cluster.apiserver.builtin.validation.fields.names import (
-    dns1035_label,
-    dns_subdomain,
-    port_number,
-    qualified_name,
-)
 from corral.cluster.apiserver.builtin.validation.fields.prefixes import check_fully_qualified
+from corral.cluster.apiserver.builtin.validation.fields.rules import Kinds, same_again, whole
 from corral.cluster.apiserver.builtin.validation.fields.selectors import check_selector
+from corral.cluster.apiserver.builtin.validation.system.api_services import check_port
 from corral.cluster.apiserver.cel.admission_types import Checker
 from corral.kube.types import Obj
 
-__all__ = [
-    "check_choice",
-    "check_conditions",
-    "check_rule",
-    "check_webhook_service",
-    "check_webhook_url",
-    "validate_webhooks",
-]
+__all__ = ["CHECK_RULE", "KINDS", "check_conditions"]
 
-_OPERATIONS = ("*", "CONNECT", "CREATE", "DELETE", "UPDATE")
-_SIDE_EFFECTS = ("None", "NoneOnDryRun")
 _FORM = "; desired format: https://host[/path]"
+
+# -- rules -----------------------------------------------------------------------------------------
 
 
 def _check_resources(errs: Errors, resources: list[str], path: str) -> None:
-    if not resources:
-        errs.required(path)
     whole: set[str] = set()
     anywhere: set[str] = set()
     plain = False
@@ -61,33 +50,35 @@ def _check_resources(errs: Errors, resources: list[str], path: str) -> None:
         errs.invalid(path, resources, why)
 
 
-def _check_list(errs: Errors, values: list[str], path: str, what: str) -> None:
-    if not values:
+def _list(what: str, element: Check | None = None) -> Check:
+    def check_alone(errs: Errors, values: Sequence[str], path: str) -> None:
+        if len(values) > 1 and "*" in values:
+            errs.invalid(path, values, f"if '*' is present, must not specify other {what}")
+        if element is not None:
+            check.each(element)(errs, values, path)
+
+    return check_alone
+
+
+def _check_version(errs: Errors, version: str, path: str) -> None:
+    if not version:
         errs.required(path)
-    if len(values) > 1 and "*" in values:
-        errs.invalid(path, values, f"if '*' is present, must not specify other {what}")
 
 
-def check_rule(errs: Errors, rule: Obj, path: str) -> None:
-    """A rule of a webhook or a policy."""
-    operations = rule.get("operations") or []
-    _check_list(errs, operations, f"{path}.operations", "operations")
-    for i, operation in enumerate(operations):
-        if operation not in _OPERATIONS:
-            errs.not_supported(f"{path}.operations[{i}]", operation, _OPERATIONS)
-    _check_list(errs, rule.get("apiGroups") or [], f"{path}.apiGroups", "API groups")
-    versions = rule.get("apiVersions") or []
-    _check_list(errs, versions, f"{path}.apiVersions", "API versions")
-    for i, version in enumerate(versions):
-        if not version:
-            errs.required(f"{path}.apiVersions[{i}]")
-    _check_resources(errs, rule.get("resources") or [], f"{path}.resources")
-    scope = rule.get("scope")
-    if scope is not None and scope not in ("*", "Cluster", "Namespaced"):
-        errs.not_supported(f"{path}.scope", scope, ("*", "Cluster", "Namespaced"))
+_OPERATION = check.choice("*", "CONNECT", "CREATE", "DELETE", "UPDATE")
+CHECK_RULE = check.struct(
+    check.needed("operations", _list("operations", _OPERATION)),
+    check.needed("apiGroups", _list("API groups")),
+    check.needed("apiVersions", _list("API versions", _check_version)),
+    check.needed("resources", _check_resources),
+    check.pointer("scope", check.choice("*", "Cluster", "Namespaced")),
+)
+"""A rule of a webhook or a policy."""
+
+# -- clients ---------------------------------------------------------------------------------------
 
 
-def check_webhook_url(errs: Errors, url: str, path: str) -> None:
+def _check_url(errs: Errors, url: str, path: str) -> None:
     try:
         parts = urlsplit(url)
     except ValueError as bad:
@@ -106,61 +97,51 @@ def check_webhook_url(errs: Errors, url: str, path: str) -> None:
         errs.invalid(path, parts.query, "query parameters are not permitted in the URL")
 
 
-def check_webhook_service(errs: Errors, service: Obj, path: str) -> None:
-    # The API hands name and namespace over the wrong way round; so do its messages.
-    if not service.get("namespace"):
-        errs.required(f"{path}.name")
-    if not service.get("name"):
-        errs.required(f"{path}.namespace")
-    port = service.get("port") or 0
-    if found := port_number(port):
-        errs.invalid(f"{path}.port", port, f"port is not valid: {', '.join(found)}")
-    target = service.get("path")
-    if not target or target == "/":
+def _check_url_path(errs: Errors, target: str, path: str) -> None:
+    if target == "/":
         return
-    where = f"{path}.path"
     if target == "//":
-        errs.invalid(where, target, "segment[0] may not be empty")
+        errs.invalid(path, target, "segment[0] may not be empty")
         return
     if not target.startswith("/"):
-        errs.invalid(where, target, "must start with a '/'")
+        errs.invalid(path, target, "must start with a '/'")
     steps = target[1:].removesuffix("/").split("/")
     shown = repeated(target, len(steps))
     for i, step in enumerate(steps):
         if not step:
-            errs.invalid(where, shown, f"segment[{i}] may not be empty")
+            errs.invalid(path, shown, f"segment[{i}] may not be empty")
             continue
-        for message in dns_subdomain(step):
-            errs.invalid(where, shown, f"segment[{i}]: {message}")
+        for message in names.dns_subdomain(step):
+            errs.invalid(path, shown, f"segment[{i}]: {message}")
+
+
+def _check_service(errs: Errors, service: Obj, path: str) -> None:
+    # The API hands name and namespace over the wrong way round; so do its messages.
+    for name, shown in (("namespace", "name"), ("name", "namespace")):
+        if not service.get(name):
+            errs.required(f"{path}.{shown}")
+    check.always("port", check_port, 0)(errs, service, path)
+    check.optional("path", _check_url_path)(errs, service, path)
 
 
 def _check_client(errs: Errors, config: Obj, path: str) -> None:
-    url, service = config.get("url"), config.get("service")
-    if (url is None) == (service is None):
+    if (config.get("url") is None) == (config.get("service") is None):
         errs.required(path, "exactly one of url or service is required")
-    elif url is not None:
-        check_webhook_url(errs, url, f"{path}.url")
-    else:
-        check_webhook_service(errs, service or {}, f"{path}.service")
+        return
+    check.pointer("url", _check_url)(errs, config, path)
+    check.pointer("service", _check_service)(errs, config, path)
 
 
-def check_choice(errs: Errors, hook: Obj, name: str, allowed: Sequence[str], path: str) -> None:
-    """A field that may be absent but has only these values."""
-    value = hook.get(name)
-    if value is not None and value not in allowed:
-        errs.not_supported(f"{path}.{name}", value, allowed)
+# -- conditions and the whole ----------------------------------------------------------------------
 
 
 def _check_versions(errs: Errors, versions: list[str], path: str) -> None:
-    if not versions:
-        errs.required(path, "must specify one of v1, v1beta1")
-        return
     seen: set[str] = set()
     for i, version in enumerate(versions):
         if version in seen:
             errs.invalid(f"{path}[{i}]", version, "duplicate version")
         else:
-            errs.format(f"{path}[{i}]", version, dns1035_label)
+            errs.format(f"{path}[{i}]", version, names.dns1035_label)
         seen.add(version)
     if not {"v1", "v1beta1"} & set(versions):
         errs.invalid(path, versions, "must include at least one of v1, v1beta1")
@@ -186,40 +167,45 @@ def check_conditions(
         if not name:
             errs.required(f"{path}[{i}].name")
         else:
-            errs.format(f"{path}[{i}].name", name, qualified_name)
+            errs.format(f"{path}[{i}].name", name, names.qualified_name)
             if name in seen:
                 errs.duplicate(f"{path}[{i}].name", name)
             seen.add(name)
 
 
-def _check_hook(errs: Errors, hook: Obj, path: str) -> None:
-    check_fully_qualified(errs, hook.get("name") or "", f"{path}.name")
-    for i, rule in enumerate(hook.get("rules") or ()):
-        check_rule(errs, rule, f"{path}.rules[{i}]")
-    check_choice(errs, hook, "failurePolicy", ("Fail", "Ignore"), path)
-    check_choice(errs, hook, "matchPolicy", ("Equivalent", "Exact"), path)
-    if hook.get("sideEffects") is None:
-        errs.required(f"{path}.sideEffects", "must specify one of None, NoneOnDryRun")
-    check_choice(errs, hook, "sideEffects", _SIDE_EFFECTS, path)
-    timeout = hook.get("timeoutSeconds")
-    if timeout is not None and not 1 <= timeout <= 30:
-        why = "the timeout value must be between 1 and 30 seconds"
-        errs.invalid(f"{path}.timeoutSeconds", timeout, why)
-    check_selector(errs, hook.get("namespaceSelector"), f"{path}.namespaceSelector")
-    check_selector(errs, hook.get("objectSelector"), f"{path}.objectSelector")
-    check_choice(errs, hook, "reinvocationPolicy", ("IfNeeded", "Never"), path)
-    _check_client(errs, hook.get("clientConfig") or {}, f"{path}.clientConfig")
-    check_conditions(errs, hook.get("matchConditions") or [], f"{path}.matchConditions")
+_HOOK = check.struct(
+    check.always("name", check_fully_qualified),
+    check.items("rules", CHECK_RULE),
+    check.pointer("failurePolicy", check.choice("Fail", "Ignore")),
+    check.pointer("matchPolicy", check.choice("Equivalent", "Exact")),
+    check.given("sideEffects", check.choice("None", "NoneOnDryRun"),
+                "must specify one of None, NoneOnDryRun"),
+    check.pointer("timeoutSeconds",
+                  check.within(1, 30, "the timeout value must be between 1 and 30 seconds")),
+    check.pointer("namespaceSelector objectSelector", check_selector),
+    check.pointer("reinvocationPolicy", check.choice("IfNeeded", "Never")),
+    check.inside("clientConfig", _check_client),
+    check.optional("matchConditions", check_conditions),
+    check.needed("admissionReviewVersions", _check_versions, "must specify one of v1, v1beta1"),
+)  # fmt: skip
 
 
-def validate_webhooks(errs: Errors, obj: Obj) -> None:
-    """A validating or a mutating webhook configuration."""
+def _check_names(errs: Errors, hooks: list[Obj], path: str) -> None:
     seen: set[str] = set()
-    for i, hook in enumerate(obj.get("webhooks") or ()):
-        path, name = f"webhooks[{i}]", hook.get("name") or ""
-        _check_hook(errs, hook, path)
-        versions = hook.get("admissionReviewVersions") or []
-        _check_versions(errs, versions, f"{path}.admissionReviewVersions")
+    for i, hook in enumerate(hooks):
+        name, where = hook.get("name") or "", f"{path}[{i}]"
+        _HOOK(errs, hook, where)
         if name and name in seen:
-            errs.duplicate(f"{path}.name", name)
+            errs.duplicate(f"{where}.name", name)
         seen.add(name)
+
+
+_GROUP = "admissionregistration.k8s.io"
+_RULES = same_again(
+    whole(check.optional("webhooks", _check_names)), namespaced=False, kube_finalizers=False
+)
+
+KINDS: Kinds = {
+    (_GROUP, "ValidatingWebhookConfiguration"): _RULES,
+    (_GROUP, "MutatingWebhookConfiguration"): _RULES,
+}

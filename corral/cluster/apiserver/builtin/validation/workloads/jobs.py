@@ -12,6 +12,7 @@ from corral.cluster.apiserver.builtin.validation.fields.errors import (
 )
 from corral.cluster.apiserver.builtin.validation.fields.names import dns_label
 from corral.cluster.apiserver.builtin.validation.fields.prefixes import check_domain_prefixed_path
+from corral.cluster.apiserver.builtin.validation.fields.rules import Kinds, Rules
 from corral.cluster.apiserver.builtin.validation.fields.selectors import (
     check_selector,
     matches,
@@ -24,9 +25,10 @@ from corral.cluster.apiserver.builtin.validation.workloads.job_policies import (
     check_pod_failure_policy,
     check_success_policy,
 )
+from corral.cluster.apiserver.builtin.validation.workloads.job_status import validate_job_status
 from corral.kube.types import Obj
 
-__all__ = ["validate_cron_job", "validate_cron_job_update", "validate_job", "validate_job_update"]
+__all__ = ["KINDS"]
 
 _COUNTS = (
     "parallelism",
@@ -318,3 +320,9 @@ def validate_cron_job_update(errs: Errors, new: Obj, old: Obj) -> None:
     spec = new.get("spec") or {}
     _check_cron(errs, spec, old.get("spec") or {})
     _check_schedule_given(errs, spec)
+
+
+KINDS: Kinds = {
+    ("batch", "Job"): Rules(validate_job, validate_job_update, validate_job_status),
+    ("batch", "CronJob"): Rules(validate_cron_job, validate_cron_job_update),
+}  # fmt: skip

@@ -12,7 +12,12 @@ from corral.cluster.apiserver.builtin.validation.fields.errors import (
     non_negative,
     same,
 )
-from corral.cluster.apiserver.builtin.validation.fields.names import dns_label, percent
+from corral.cluster.apiserver.builtin.validation.fields.names import (
+    dns_label,
+    name_is_label,
+    percent,
+)
+from corral.cluster.apiserver.builtin.validation.fields.rules import Kinds, Rules, again
 from corral.cluster.apiserver.builtin.validation.fields.selectors import (
     check_selector,
     is_empty,
@@ -27,26 +32,7 @@ from corral.cluster.apiserver.builtin.validation.pods.pods import (
 from corral.cluster.apiserver.builtin.validation.storage.claims import check_claim_spec
 from corral.kube.types import Obj
 
-__all__ = [
-    "check_int_or_percent",
-    "check_not_over_100",
-    "validate_controller",
-    "validate_controller_status",
-    "validate_daemon_set",
-    "validate_daemon_set_status",
-    "validate_daemon_set_update",
-    "validate_deployment",
-    "validate_deployment_status",
-    "validate_deployment_update",
-    "validate_replica_set",
-    "validate_replica_set_status",
-    "validate_replica_set_update",
-    "validate_revision",
-    "validate_revision_update",
-    "validate_stateful_set",
-    "validate_stateful_set_status",
-    "validate_stateful_set_update",
-]
+__all__ = ["KINDS", "check_int_or_percent", "check_not_over_100"]
 
 _MISMATCH = "`selector` does not match template `labels`"
 _OVER_REPLICAS = "cannot be greater than status.replicas"
@@ -391,3 +377,19 @@ def validate_daemon_set_status(errs: Errors, new: Obj, old: Obj) -> None:
              "numberUnavailable", "collisionCount")  # fmt: skip
     non_negative(errs, new.get("status") or {}, "status", *names)
     _check_collisions(errs, new, old)
+
+
+KINDS: Kinds = {
+    ("", "ReplicationController"): Rules(
+        validate_controller, again(validate_controller), validate_controller_status),
+    ("apps", "Deployment"): Rules(
+        validate_deployment, validate_deployment_update, validate_deployment_status),
+    ("apps", "ReplicaSet"): Rules(
+        validate_replica_set, validate_replica_set_update, validate_replica_set_status),
+    ("apps", "StatefulSet"): Rules(
+        validate_stateful_set, validate_stateful_set_update, validate_stateful_set_status,
+        name_is_label),
+    ("apps", "DaemonSet"): Rules(
+        validate_daemon_set, validate_daemon_set_update, validate_daemon_set_status),
+    ("apps", "ControllerRevision"): Rules(validate_revision, validate_revision_update),
+}  # fmt: skip
