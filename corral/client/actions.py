@@ -69,7 +69,7 @@ async def scale(client: KubeClient, target: Target, *, replicas: int) -> Obj:
     if replicas < 0:
         problem = errors.FieldProblem("replicas", "must not be negative", "FieldValueInvalid")
         raise errors.Invalid("the number of replicas must not be negative", fields=(problem,))
-    return await set_field(client, target, kind.scale_path or ("spec", "replicas"), replicas)
+    return await set_field(client, target, kind.scale_path, replicas)
 
 
 async def set_field(

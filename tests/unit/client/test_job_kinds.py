@@ -29,6 +29,20 @@ def test_every_kind_of_the_api_is_here_as_it_is_there() -> None:
         assert found.resource == kind.resource()
         assert set(names.short) <= set(found.short_names)
         assert found.scalable or kind.scale is None
+        assert (found.phases, found.suspend_path) == (names.phases, names.suspend)
+        assert set(names.final) <= set(names.phases)
+
+
+def test_phases_of_the_names_are_those_of_the_models() -> None:
+    for kind in all_kinds():
+        status = kind.schema()["properties"].get("status", {}).get("properties", {})
+        assert set(status.get("phase", {}).get("enum", ())) <= set(kind.names.phases), kind
+        spec = kind.schema()["properties"]["spec"]
+        for path in filter(None, (kind.names.suspend, kind.names.replicas)):
+            found = spec
+            for name in path[1:]:
+                found = found.get("properties", {}).get(name) or found["additionalProperties"]
+            assert found["type"] in ("boolean", "integer"), path
 
 
 def test_no_name_means_two_kinds() -> None:
