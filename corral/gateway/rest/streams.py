@@ -24,7 +24,7 @@ from corral.gateway.rest.answers import Flow
 from corral.gateway.rest.asks import Ask
 from corral.gateway.rest.fanout import Target
 from corral.gateway.rest.params import Param, boolean, choice, moment, number, text
-from corral.gateway.rest.views import FILTER_PARAMS, filters
+from corral.gateway.rest.views import FILTER_PARAMS, list_query
 
 __all__ = ["LOG_PARAMS", "ONE_LOG_PARAMS", "WATCH_ALL_PARAMS", "WATCH_PARAMS", "logs", "watch"]
 
@@ -56,7 +56,7 @@ async def watch(ask: Ask) -> Response:
     if since and not is_version(since):
         said = "must be the id of an event"
         raise Refused("bad-request", f"Last-Event-ID {said}", errors=(("Last-Event-ID", said),))
-    query = filters(ask.query) if not ask.name else ListQuery()
+    query = list_query(ask.query) if not ask.name else ListQuery()
     target = Target(
         ask.kind,
         ask.where.namespace,
@@ -88,9 +88,7 @@ def _refusal(error: Exception) -> bytes:
 
 async def logs(ask: Ask) -> Response:
     framed = _framed(ask.header("accept"))
-    chunks = ask.gateway.logs(
-        ask.caller, ask.kind, namespace=ask.namespace, name=ask.name, query=_log_query(ask)
-    )
+    chunks = ask.gateway.logs(ask.caller, ask.kind, **ask.one, query=_log_query(ask))
     return Flow(
         _frames(chunks) if framed else _bytes(chunks),
         media_type=MEDIA_TYPE if framed else "text/plain",
