@@ -45,11 +45,25 @@ def _now() -> datetime:
 
 
 class Jobs:
-    """Jobs of one cluster, as one user sees them; the client stays its owner's to close."""
+    """Jobs of one cluster, as one user sees them; one `Access`."""
 
     def __init__(self, client: KubeClient, *, clock: Callable[[], datetime] = _now) -> None:
         self.client = client
         self._clock = clock
+
+    @property
+    def namespace(self) -> str:
+        """Where jobs are unless it is said."""
+        return self.client.namespace
+
+    @property
+    def where(self) -> str:
+        """The context of the kubeconfig, or the server."""
+        return self.client.config.context or self.client.config.server
+
+    async def close(self) -> None:
+        """Close the client."""
+        await self.client.close()
 
     # --- reading -------------------------------------------------------------------------------
 
@@ -321,7 +335,7 @@ class Jobs:
     ) -> Obj:
         """The object when it is as wanted; see `corral.client.watching.wait_for`."""
         scope = Scope(_kind(kind, namespace, name), namespace, name)
-        return await wait_for(self.client, scope, until, timeout=timeout)
+        return await wait_for(changes(self.client, scope), scope, until, timeout=timeout)
 
     async def logs(
         self,

@@ -25,7 +25,7 @@ from corral.client.code import give_code, let_go_of_code
 from corral.client.kinds import JobKind
 from corral.client.phases import section, status_of, text
 from corral.client.translate import Asked, telling
-from corral.client.watching import Scope, wait_for
+from corral.client.watching import Scope, changes, wait_for
 from corral.kube.client import KubeClient
 from corral.kube.errors import ApiError
 from corral.kube.types import Obj
@@ -118,7 +118,7 @@ async def _in_place(client: KubeClient, target: Target) -> Obj:
     await set_field(client, target, kind.suspend_path, True)
     anew = Target(kind, target.namespace, target.name)
     try:
-        await wait_for(client, scope, "Suspended", timeout=_PATIENCE)
+        await wait_for(changes(client, scope), scope, "Suspended", timeout=_PATIENCE)
     except errors.WaitTimeout as error:
         await set_field(client, anew, kind.suspend_path, False)
         raise errors.Unavailable(
@@ -203,7 +203,7 @@ async def _gone(client: KubeClient, target: Target, *, uid: str) -> None:
         return section(obj, "metadata").get("uid") != uid
 
     try:
-        await wait_for(client, scope, is_another, timeout=_PATIENCE)
+        await wait_for(changes(client, scope), scope, is_another, timeout=_PATIENCE)
     except errors.NotFound:
         return
 

@@ -202,13 +202,13 @@ def _version(obj: Obj) -> str:
 
 
 async def wait_for(
-    client: KubeClient,
+    source: AsyncGenerator[Change, None],
     scope: Scope,
     until: Until,
     *,
     timeout: float,  # noqa: ASYNC109 - the error says what was seen until then
 ) -> Obj:
-    """The object as soon as the condition holds, or it is in one of the phases.
+    """The object of a watch as soon as the condition holds, or it is in one of the phases.
 
     ``Deleted`` as a phase waits until it is gone.
 
@@ -220,7 +220,7 @@ async def wait_for(
     goal = _Goal(scope.kind, until)
     last: Obj | None = None
     try:
-        async with asyncio.timeout(timeout), aclosing(changes(client, scope)) as events:
+        async with asyncio.timeout(timeout), aclosing(source) as events:
             async for change in events:
                 last = change.object
                 if change.type == "DELETED":

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from corral.client.access import Access
 from corral.cluster.node.isolation import Capabilities
 from corral.gateway.audit import Audit
 from corral.gateway.clients import ClusterAccess
@@ -18,7 +19,6 @@ from corral.gateway.shared import Shared
 from corral.gateway.tls import ServerTls, own_certificate
 from corral.kube import load_config
 from corral.runtime.serving.listening import Listen, bind
-from corral.sdk.access import Access
 from corral.sdk.clients import AsyncMPIJobClient, AsyncTrainingClient
 from corral.sdk.connect import Connection, connect
 from tests.backends import Backend, add_node, own_backend, own_scope
