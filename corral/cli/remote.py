@@ -8,7 +8,7 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 
 from corral.cli.errors import FORBIDDEN, Trouble
-from corral.cli.session import Session, Target, kubeconfig_of
+from corral.cli.session import ClusterOptions, Session, kubeconfig_of
 from corral.client.gateway.jobs import GatewayJobs
 from corral.kube.connection.config import ClusterConfig, ConfigError
 from corral.kube.connection.kubeconfig import load_config
@@ -17,7 +17,7 @@ __all__ = ["gateway_session"]
 
 
 @asynccontextmanager
-async def gateway_session(target: Target) -> AsyncIterator[Session]:
+async def gateway_session(target: ClusterOptions) -> AsyncIterator[Session]:
     """A session with the gateway of the target, as whoever the token says."""
     config = _config(target)
     jobs = GatewayJobs(
@@ -30,7 +30,7 @@ async def gateway_session(target: Target) -> AsyncIterator[Session]:
         await jobs.close()
 
 
-def _config(target: Target) -> ClusterConfig | None:
+def _config(target: ClusterOptions) -> ClusterConfig | None:
     path = kubeconfig_of(target)
     try:
         return load_config(path, target.context)

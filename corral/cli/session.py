@@ -25,14 +25,14 @@ if TYPE_CHECKING:
     from corral.client.access import Access
     from corral.kube import ClusterConfig, KubeClient
 
-__all__ = ["Session", "Target", "connected", "opened"]
+__all__ = ["ClusterOptions", "Session", "connected", "opened"]
 
 LOCAL_CLUSTER = Path("~/.corral/kubeconfig")
 _WARNINGS = 3
 
 
 @dataclass(frozen=True, slots=True)
-class Target:
+class ClusterOptions:
     """Which cluster, through what, and which namespace of it."""
 
     namespace: str | None = None
@@ -45,7 +45,7 @@ class Target:
 class Session:
     """A cluster, or a gateway to it, for one command."""
 
-    target: Target
+    target: ClusterOptions
     jobs: Access
     namespace: str
 
@@ -108,7 +108,7 @@ def connected(command: AsyncCommand) -> Callable[..., None]:
     own = [parameter.replace(kind=inspect.Parameter.KEYWORD_ONLY) for parameter in own]
 
     def run(**values: Any) -> None:
-        target = Target(**{name: values.pop(name) for name in OPTIONS})
+        target = ClusterOptions(**{name: values.pop(name) for name in OPTIONS})
         perform(_with_session(command, target, values))
 
     run.__name__ = command.__name__
@@ -119,7 +119,9 @@ def connected(command: AsyncCommand) -> Callable[..., None]:
     return run
 
 
-async def _with_session(command: AsyncCommand, target: Target, values: dict[str, Any]) -> None:
+async def _with_session(
+    command: AsyncCommand, target: ClusterOptions, values: dict[str, Any]
+) -> None:
     async with opened(target) as session:
         try:
             await command(session, **values)
@@ -210,7 +212,7 @@ class _Warnings:
 
 
 @asynccontextmanager
-async def opened(target: Target) -> AsyncIterator[Session]:
+async def opened(target: ClusterOptions) -> AsyncIterator[Session]:
     """A session within; its connections are closed after it."""
     if target.gateway:
         from corral.cli.remote import gateway_session
@@ -230,7 +232,7 @@ async def opened(target: Target) -> AsyncIterator[Session]:
         yield Session(target, Jobs(client), namespace)
 
 
-def kubeconfig_of(target: Target) -> Path | None:
+def kubeconfig_of(target: ClusterOptions) -> Path | None:
     """The file that was named, or that of a cluster here where no other is configured."""
     if target.kubeconfig is not None:
         return target.kubeconfig.expanduser()

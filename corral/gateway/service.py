@@ -20,16 +20,16 @@ from corral.client.errors import AlreadyExists, Changed, NotFound, PreconditionF
 from corral.client.jobs import AnyKind, Jobs
 from corral.client.kinds import JobKind, kind_of
 from corral.client.phases import section, text
-from corral.client.translate import Asked, telling
+from corral.client.translate import ApiRequest, translating
 from corral.gateway.auth import Caller
-from corral.gateway.clients import ClientPool, ClusterAccess, Lease
+from corral.gateway.clients import ClientPool, Lease, Upstream
 from corral.gateway.etags import ETags, etag_of
 from corral.gateway.idempotency import Idempotency
 from corral.gateway.models import Models
 from corral.kube.resources import SELFSUBJECTACCESSREVIEWS, SELFSUBJECTREVIEWS
 from corral.kube.types import Obj
 
-__all__ = ["ClusterAccess", "Created", "Gateway", "GatewaySettings"]
+__all__ = ["Created", "Gateway", "GatewaySettings", "Upstream"]
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -129,7 +129,7 @@ class Gateway:
 
     def __init__(
         self,
-        cluster: ClusterAccess,
+        cluster: Upstream,
         *,
         settings: GatewaySettings | None = None,
         pool: ClientPool | None = None,
@@ -162,7 +162,7 @@ class Gateway:
     async def _user(self, lease: Lease) -> str:
         if not lease.user:
             review: Obj = {"metadata": {}}
-            with telling(Asked("create", SELFSUBJECTREVIEWS)):
+            with translating(ApiRequest("create", SELFSUBJECTREVIEWS)):
                 said = await lease.jobs.client.create(SELFSUBJECTREVIEWS, review)
             user = section(section(said, "status"), "userInfo")
             lease.user = text(user.get("username"))
@@ -191,7 +191,7 @@ class Gateway:
         }
         review: Obj = {"metadata": {}, "spec": {"resourceAttributes": attributes}}
         async with self.lease(caller) as jobs:
-            with telling(Asked("create", SELFSUBJECTACCESSREVIEWS)):
+            with translating(ApiRequest("create", SELFSUBJECTACCESSREVIEWS)):
                 said = await jobs.client.create(SELFSUBJECTACCESSREVIEWS, review)
         return section(said, "status").get("allowed") is True
 

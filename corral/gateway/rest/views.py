@@ -14,7 +14,7 @@ from corral.gateway.placed import placed
 from corral.gateway.problems import Refused
 from corral.gateway.rest.answers import json_answer
 from corral.gateway.rest.asks import Ask
-from corral.gateway.rest.params import Param, boolean, choice, moment, number, text
+from corral.gateway.rest.params import Param, boolean, choice, number, text, timestamp
 from corral.kube.types import Obj
 
 __all__ = [
@@ -46,7 +46,7 @@ FILTER_PARAMS: Final[tuple[Param, ...]] = (
     text("labelSelector", "Labels that objects must have, such as `team=a,stage!=test`."),
     text("phase", "One of these phases, in any case.", longest=64, many=True),
     text("name", "A part of the name, or a pattern with `*` and `?`.", longest=253),
-    moment("since", "Created at that time or later."),
+    timestamp("since", "Created at that time or later."),
 )
 LIST_PARAMS: Final[tuple[Param, ...]] = (
     *FILTER_PARAMS,

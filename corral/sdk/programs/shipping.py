@@ -29,7 +29,7 @@ from typing import Final, Literal
 from corral.client.access import Access
 from corral.client.code import CODE_OF, owner_of
 from corral.client.kinds import JobKind
-from corral.client.translate import Asked, telling
+from corral.client.translate import ApiRequest, translating
 from corral.kube import KubeClient
 from corral.kube.errors import AlreadyExists, ApiError, Forbidden, NotFound
 from corral.kube.resources import CONFIGMAPS, NAMESPACES, NODES
@@ -134,7 +134,7 @@ async def create_shipped(
         CannotShip: the code cannot be sent.
         JobError: the job was refused.
     """
-    with telling(Asked("create", CONFIGMAPS, namespace)):
+    with translating(ApiRequest("create", CONFIGMAPS, namespace)):
         shipped = await ship(jobs.client, namespace, name, source)
     try:
         made = await jobs.create(kind, namespace, build(shipped), dry_run=dry_run)

@@ -11,7 +11,7 @@ import pytest
 from corral.client.access import Access
 from corral.cluster.node.isolation import Capabilities
 from corral.gateway.audit import Audit
-from corral.gateway.clients import ClusterAccess
+from corral.gateway.clients import Upstream
 from corral.gateway.limits import LimitSettings
 from corral.gateway.process import serve
 from corral.gateway.service import Gateway
@@ -69,7 +69,7 @@ class GatewayThread(LoopThread):
 
     async def work(self, ready: Callable[[], None]) -> None:
         audit = Audit(self.audited.append)
-        cluster = ClusterAccess.of(self._config)
+        cluster = Upstream.of(self._config)
         gateway = Gateway(cluster)
         shared = Shared.of(gateway, cluster, audit=audit, limits=LimitSettings())
         tls = ServerTls(own_certificate(self._folder, ["127.0.0.1"]))

@@ -14,7 +14,7 @@ from jobs_fake_api import condition, mpijob, pod
 from corral.api import all_kinds
 from corral.api.mpi.kinds import MPIJob
 from corral.client.errors import UnknownKind
-from corral.client.explain.podstates import pod_state
+from corral.client.explain.podstates import pod_summary
 from corral.client.kinds import KINDS, Role, kind_of, kind_of_object
 from corral.client.summary import summarize
 
@@ -218,6 +218,6 @@ def test_odd_objects_have_a_phase_all_the_same(status: Any, spec: Any, metadata:
         assert kind.finished(obj) in (True, False)
         if kind.pod_selector is not None:
             assert isinstance(kind.pod_selector(obj), str)
-        assert isinstance(pod_state(kind, obj).phase, str)
+        assert isinstance(pod_summary(kind, obj).phase, str)
         summary = summarize(kind, obj, [obj], now=datetime(2026, 1, 1, tzinfo=UTC))
         assert summary.as_object()["kind"] == kind.kind
