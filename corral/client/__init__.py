@@ -14,7 +14,7 @@ from corral.kube.lazy import lazily
 if TYPE_CHECKING:
     from corral.client.errors import FieldProblem, JobError
     from corral.client.explain.explanation import Explanation
-    from corral.client.explain.podstates import PodState
+    from corral.client.explain.podstates import PodSummary
     from corral.client.jobs import AnyKind, Jobs
     from corral.client.kinds import KINDS, JobKind, Role, kind_of, kind_of_object
     from corral.client.logs.marks import Position
@@ -30,7 +30,7 @@ _HOMES = {
     "kinds": "KINDS JobKind Role kind_of kind_of_object",
     "logs.marks": "Position",
     "logs.query": "LogChunk LogQuery",
-    "explain.podstates": "PodState",
+    "explain.podstates": "PodSummary",
     "queries": "SORT_KEYS ListQuery Page",
     "summary": "Diagnosis RoleCounts Summary",
     "watching": "Change",
@@ -51,7 +51,7 @@ __all__ = [
     "LogChunk",
     "LogQuery",
     "Page",
-    "PodState",
+    "PodSummary",
     "Position",
     "Role",
     "RoleCounts",

@@ -12,7 +12,7 @@ from datetime import datetime
 from pydantic import Field
 
 from corral.client.answers import Answer, named
-from corral.client.explain.podstates import PodState, pod_state
+from corral.client.explain.podstates import PodSummary, pod_summary
 from corral.client.kinds import JobKind
 from corral.client.phases import conditions, failure_message, section, status_of, text
 from corral.client.times import duration, finish_time, start_time
@@ -20,7 +20,7 @@ from corral.kube.types import Obj
 
 __all__ = [
     "Diagnosis",
-    "PodState",
+    "PodSummary",
     "RoleCounts",
     "Summary",
     "desired_pods",
@@ -81,7 +81,7 @@ class Summary(Answer):
     """Whether it is asked to be; the phase says whether it is."""
     deleting: bool = False
     replicas: tuple[RoleCounts, ...] = ()
-    pods: tuple[PodState, ...] = ()
+    pods: tuple[PodSummary, ...] = ()
     conditions: tuple[Obj, ...] = ()
     progress: Obj | None = None
     checkpoint: Obj | None = None
@@ -92,7 +92,7 @@ class Summary(Answer):
 def summarize(kind: JobKind, obj: Obj, pods: Iterable[Obj], *, now: datetime) -> Summary:
     """Everything at a glance; ``pods`` are those of the job."""
     metadata, status = section(obj, "metadata"), status_of(obj)
-    states = sorted((pod_state(kind, pod) for pod in pods), key=lambda state: state.order)
+    states = sorted((pod_summary(kind, pod) for pod in pods), key=lambda state: state.order)
     ran = duration(obj, now)
     return Summary(
         kind=kind.kind,
@@ -196,7 +196,7 @@ def desired_pods(kind: JobKind, obj: Obj) -> dict[str, int]:
     return {"replica": 1} if kind.kind == "TrainingJob" else {}
 
 
-def _counts(kind: JobKind, obj: Obj, states: Sequence[PodState]) -> tuple[RoleCounts, ...]:
+def _counts(kind: JobKind, obj: Obj, states: Sequence[PodSummary]) -> tuple[RoleCounts, ...]:
     desired = desired_pods(kind, obj)
     names = dict.fromkeys([*desired, *(state.role.name for state in states)])
     return tuple(
@@ -205,7 +205,7 @@ def _counts(kind: JobKind, obj: Obj, states: Sequence[PodState]) -> tuple[RoleCo
     )
 
 
-def _role_counts(role: str, desired: int | None, states: Sequence[PodState]) -> RoleCounts:
+def _role_counts(role: str, desired: int | None, states: Sequence[PodSummary]) -> RoleCounts:
     def count(phase: str) -> int:
         return sum(state.phase == phase for state in states)
 

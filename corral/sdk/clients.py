@@ -14,6 +14,7 @@ from corral.sdk.explained import Explained
 from corral.sdk.jobclient import AsyncJobClient, Callback, ClientOptions, Name
 from corral.sdk.mpijobs import MPIJob
 from corral.sdk.programs.program import Arguments, Target, code_of
+from corral.sdk.programs.shipping import create_shipped
 from corral.sdk.training import TrainOptions, job_name, training_job
 from corral.sdk.views import Events, Job, LogLine
 
@@ -72,20 +73,17 @@ class AsyncTrainingClient(AsyncJobClient):
         code = await asyncio.to_thread(code_of, target, args, directory=options.get("directory"))
         known, where = kind_of(self.kind), namespace or self.namespace
         called = name or job_name(code.title, self._suffix())
-        shipped = await self._access.ship(where, called, code.source)
-        try:
-            job = training_job(
+        made = await create_shipped(
+            self._access,
+            known,
+            where,
+            called,
+            source=code.source,
+            build=lambda shipped: training_job(
                 code, shipped, options, name=called, namespace=where, replicas=replicas
-            )
-            dry = options.get("dry_run", False)
-            made = await self._access.create(known, where, job, dry_run=dry)
-        except BaseException:
-            await self._access.discard(shipped)
-            raise
-        if dry:
-            await self._access.discard(shipped)
-        else:
-            await self._access.adopt(shipped, made)
+            ),
+            dry_run=options.get("dry_run", False),
+        )
         return Job.read(known, made)
 
 

@@ -17,12 +17,12 @@ from datetime import datetime
 from types import TracebackType
 from typing import Any, ClassVar, Final, Self, TypedDict, Unpack
 
+from corral.client.access import Access
 from corral.client.errors import BadRequest, NotFound, WaitTimeout
 from corral.client.kinds import JobKind, kind_of, kind_of_object
 from corral.client.queries import ListQuery
 from corral.client.watching import Change
 from corral.kube.types import Obj
-from corral.sdk.access import Access
 from corral.sdk.connect import Connection, connect
 from corral.sdk.errors import JobFailed
 from corral.sdk.explained import Explained

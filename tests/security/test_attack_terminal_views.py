@@ -19,6 +19,7 @@ from corral.cli.views.records import describe
 from corral.client import LogChunk
 from corral.client.errors import JobError
 from corral.client.explain.explanation import Explanation
+from corral.client.gateway.problems import error_of
 from corral.client.kinds import Role, kind_of
 from corral.kube.errors import ApiError, error_from_status
 from corral.kube.printable import printable, printable_lines
@@ -26,7 +27,6 @@ from corral.podtools.kafka.client import Record
 from corral.runtime.logcontext import configure_logging
 from corral.sdk.errors import JobFailed
 from corral.sdk.explained import Explained
-from corral.sdk.problems import error_of
 from corral.sdk.views import Event, Events, Job, Jobs
 from tests.security.hostile_server import EVIL, event, job
 

@@ -16,7 +16,7 @@ from corral.cli.arguments import (
     Tail,
     Timeout,
     Timestamps,
-    moment,
+    parse_time,
     span,
 )
 from corral.cli.errors import FAILED, USAGE, Trouble
@@ -117,7 +117,7 @@ async def logs(
         container=container,
         follow=follow,
         tail_lines=tail,
-        since_time=_stamp(moment(since_time)) if since_time else start,
+        since_time=_stamp(parse_time(since_time)) if since_time else start,
         timestamps=timestamps,
         previous=previous,
     )

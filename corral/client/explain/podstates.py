@@ -11,10 +11,10 @@ from corral.client.phases import condition, section, sections, status_of, text
 from corral.client.roles import Role
 from corral.kube.types import Obj
 
-__all__ = ["PodState", "pod_state"]
+__all__ = ["PodSummary", "pod_summary"]
 
 
-class PodState(Answer):
+class PodSummary(Answer):
     """One pod: who it is, how far it is, and why not further."""
 
     required = ("name", "role", "phase")
@@ -56,11 +56,11 @@ class _Trouble:
     signal: int | None = None
 
 
-def pod_state(kind: JobKind, pod: Obj) -> PodState:
+def pod_summary(kind: JobKind, pod: Obj) -> PodSummary:
     """Read a pod; whatever is missing is unknown."""
     metadata, status = section(pod, "metadata"), status_of(pod)
     trouble, role = _trouble(pod) or _Trouble(""), kind.role(pod)
-    return PodState(
+    return PodSummary(
         name=text(metadata.get("name")),
         role_name=role.name,
         index=role.index,

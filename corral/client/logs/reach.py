@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 
 from corral.kube.client import KubeClient
 
-__all__ = ["MAX_FAILURES", "Reach", "backoff"]
+__all__ = ["MAX_FAILURES", "ReadContext", "backoff"]
 
 MAX_FAILURES = 20
 """Failures in a row, with nothing read between them, until it is given up: over a minute."""
@@ -23,7 +23,7 @@ def backoff(failures: int, rng: Callable[[], float]) -> float:
 
 
 @dataclass(slots=True)
-class Reach:
+class ReadContext:
     """The cluster as one reader sees it; all sources of the reader share it."""
 
     client: KubeClient

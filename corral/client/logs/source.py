@@ -22,10 +22,10 @@ from corral.client.logs.lines import Cutter
 from corral.client.logs.marks import Mark, SourceKey, second_of
 from corral.client.logs.pods import PodView, attempt_of
 from corral.client.logs.query import LogQuery
-from corral.client.logs.reach import MAX_FAILURES, Reach
+from corral.client.logs.reach import MAX_FAILURES, ReadContext
 from corral.client.phases import section
 from corral.client.roles import Role
-from corral.client.translate import Asked, translated
+from corral.client.translate import ApiRequest, translated
 from corral.kube import errors as kube
 from corral.kube.client import KubeConnectionError
 from corral.kube.connection.transport import IdleTimeout
@@ -58,7 +58,7 @@ class LogSource:
 
     def __init__(
         self,
-        reach: Reach,
+        reach: ReadContext,
         view: PodView,
         container: str,
         *,
@@ -108,7 +108,7 @@ class LogSource:
                 await self._begin()
                 await self._read_out(emit, previous=False, looks=_LOOKS)
         except (kube.ApiError, KubeConnectionError) as error:
-            asked = Asked("get", PODS, self._reach.namespace, self.key.pod, "log")
+            asked = ApiRequest("get", PODS, self._reach.namespace, self.key.pod, "log")
             raise translated(error, asked) from error
 
     async def _follow(self, emit: Emit) -> None:

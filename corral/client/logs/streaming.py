@@ -27,7 +27,7 @@ from corral.client.logs.marks import Mark, Position, SourceKey
 from corral.client.logs.pipe import Pipe
 from corral.client.logs.pods import PodView, PodWatch, containers_of, list_pods
 from corral.client.logs.query import LogChunk, LogQuery
-from corral.client.logs.reach import MAX_FAILURES, Reach
+from corral.client.logs.reach import MAX_FAILURES, ReadContext
 from corral.client.logs.source import LogSource
 from corral.client.phases import section, text
 from corral.client.roles import Role
@@ -103,7 +103,7 @@ class _Reader:
         self._job = job
         self._query = query
         self._position = position
-        self._reach = Reach(client, text(section(job, "metadata").get("namespace")))
+        self._reach = ReadContext(client, text(section(job, "metadata").get("namespace")))
         self._sources: dict[SourceKey, LogSource] = {}
         self._reading: dict[SourceKey, asyncio.Task[None]] = {}
         self._watches: dict[str, tuple[PodWatch, asyncio.Task[None]]] = {}

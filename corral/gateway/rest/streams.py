@@ -22,9 +22,9 @@ from corral.client.watching import is_version
 from corral.gateway.problems import Refused, problem_of
 from corral.gateway.rest.answers import Flow
 from corral.gateway.rest.asks import Ask
-from corral.gateway.rest.fanout import Target
-from corral.gateway.rest.params import Param, boolean, choice, moment, number, text
-from corral.gateway.rest.views import FILTER_PARAMS, filters
+from corral.gateway.rest.fanout import WatchTarget
+from corral.gateway.rest.params import Param, boolean, choice, number, text, timestamp
+from corral.gateway.rest.views import FILTER_PARAMS, list_query
 
 __all__ = ["LOG_PARAMS", "ONE_LOG_PARAMS", "WATCH_ALL_PARAMS", "WATCH_PARAMS", "logs", "watch"]
 
@@ -37,7 +37,7 @@ WATCH_ALL_PARAMS: Final[tuple[Param, ...]] = (*FILTER_PARAMS, _WHAT)
 ONE_LOG_PARAMS: Final[tuple[Param, ...]] = (
     boolean("follow", "Go on with what is written from now on, until the job is over."),
     number("tailLines", "Only the last lines of each container.", least=0, most=10_000_000),
-    moment("sinceTime", "Only what was written from that time on."),
+    timestamp("sinceTime", "Only what was written from that time on."),
     boolean("timestamps", "Begin each line with its time."),
     text("container", "Of this container only.", longest=253),
     boolean("previous", "Of the run before the last restart."),
@@ -56,8 +56,8 @@ async def watch(ask: Ask) -> Response:
     if since and not is_version(since):
         said = "must be the id of an event"
         raise Refused("bad-request", f"Last-Event-ID {said}", errors=(("Last-Event-ID", said),))
-    query = filters(ask.query) if not ask.name else ListQuery()
-    target = Target(
+    query = list_query(ask.query) if not ask.name else ListQuery()
+    target = WatchTarget(
         ask.kind,
         ask.where.namespace,
         ask.name or None,
@@ -88,9 +88,7 @@ def _refusal(error: Exception) -> bytes:
 
 async def logs(ask: Ask) -> Response:
     framed = _framed(ask.header("accept"))
-    chunks = ask.gateway.logs(
-        ask.caller, ask.kind, namespace=ask.namespace, name=ask.name, query=_log_query(ask)
-    )
+    chunks = ask.gateway.logs(ask.caller, ask.kind, **ask.one, query=_log_query(ask))
     return Flow(
         _frames(chunks) if framed else _bytes(chunks),
         media_type=MEDIA_TYPE if framed else "text/plain",

@@ -1,4 +1,4 @@
-"""`GatewayAccess`: the same questions through a Corral gateway, over REST.
+"""`GatewayJobs`: jobs through a Corral gateway, over REST; one `Access`.
 
 Watches and logs go on by themselves where a connection or the gateway's patience ended: a watch by
 the id of its last event, a log by the position of its last piece. A create carries a key of its
@@ -14,38 +14,45 @@ import ssl
 import uuid
 from collections.abc import AsyncGenerator, AsyncIterator, Mapping
 from contextlib import aclosing, asynccontextmanager
-from pathlib import Path
 from typing import Any, Final
 from urllib.parse import quote
 
 import aiohttp
 import orjson
 
-from corral.client.errors import BadRequest, Expired, ServerError, Unavailable
+from corral.client.errors import (
+    AlreadyExists,
+    BadRequest,
+    Expired,
+    NoCluster,
+    NotSupported,
+    ServerError,
+    Unavailable,
+)
 from corral.client.explain.explanation import Explanation
-from corral.client.kinds import JobKind
+from corral.client.gateway.problems import error_of
+from corral.client.gateway.serverevents import ServerEvent, server_events
+from corral.client.kinds import JobKind, kind_of_object
 from corral.client.logs.frames import MEDIA_TYPE
 from corral.client.logs.query import LogChunk, LogQuery
 from corral.client.logs.remote import remote_logs
 from corral.client.queries import ListQuery, Page
-from corral.client.watching import Change
+from corral.client.summary import Summary
+from corral.client.watching import Change, Scope, Until, wait_for
 from corral.kube.types import Obj
-from corral.sdk.errors import NoCluster
-from corral.sdk.problems import error_of
-from corral.sdk.programs.archive import pack
-from corral.sdk.programs.shipping import Shipped, inline
-from corral.sdk.serverevents import ServerEvent, server_events
 
-__all__ = ["GatewayAccess"]
+__all__ = ["GatewayJobs"]
 
 _SECONDS: Final = 40.0
 """For an ordinary answer: the gateway itself gives up after 30."""
 _ATTEMPTS: Final = 20
 """Connections in a row that may end without anything new: over a minute."""
 _PAUSE, _LONGEST_PAUSE = 0.05, 5.0
+_AGAIN: Final = 1.0
+"""Seconds between two looks at a collection."""
 
 
-class GatewayAccess:
+class GatewayJobs:
     """One gateway, with one bearer token."""
 
     def __init__(
@@ -70,6 +77,10 @@ class GatewayAccess:
     @property
     def where(self) -> str:
         return self._url
+
+    @property
+    def client(self) -> None:
+        """A gateway knows jobs only."""
 
     async def close(self) -> None:
         if self._open is None:
@@ -136,8 +147,11 @@ class GatewayAccess:
     async def get(self, kind: JobKind, namespace: str, name: str) -> Obj:
         return await self._ask("GET", _path(kind, namespace, name))
 
-    async def list(self, kind: JobKind, namespace: str | None, query: ListQuery) -> Page:
-        found = await self._ask("GET", _path(kind, namespace), query=_list_query(query))
+    async def list(
+        self, kind: JobKind, namespace: str | None, query: ListQuery | None = None
+    ) -> Page:
+        params = _list_query(query or ListQuery())
+        found = await self._ask("GET", _path(kind, namespace), query=params)
         meta = found.get("metadata") or {}
         return Page(
             found.get("items") or [],
@@ -145,6 +159,9 @@ class GatewayAccess:
             int(meta.get("total") or 0),
             str(meta.get("resourceVersion") or ""),
         )
+
+    async def summary(self, kind: JobKind, namespace: str, name: str) -> Summary:
+        return Summary.read(await self._ask("GET", _path(kind, namespace, name, "status")))
 
     async def events(self, kind: JobKind, namespace: str, name: str) -> builtins.list[Obj]:
         found = await self._ask("GET", _path(kind, namespace, name, "events"))
@@ -178,8 +195,32 @@ class GatewayAccess:
                 raise
             return await self._ask("POST", path, query=query, body=obj, headers=headers)
 
-    async def delete(self, kind: JobKind, namespace: str, name: str) -> None:
-        await self._ask("DELETE", _path(kind, namespace, name))
+    async def apply(
+        self, obj: Obj, *, field_manager: str, namespace: str, dry_run: bool = False
+    ) -> Obj:
+        """Create it, or replace what is there."""
+        kind = kind_of_object(obj)
+        if kind is None:
+            raise NotSupported(
+                f"a gateway does not take {obj.get('kind')}s",
+                hint="apply other objects to the cluster itself, without --gateway",
+            )
+        try:
+            return await self.create(kind, namespace, obj, dry_run=dry_run)
+        except AlreadyExists:
+            if dry_run:
+                return obj
+        name = obj["metadata"]["name"]
+        version = _version(await self.get(kind, namespace, name))
+        meta = {**obj["metadata"], "resourceVersion": version, "namespace": namespace}
+        body = {**obj, "metadata": meta}
+        return await self._ask("PUT", _path(kind, namespace, name), body=body)
+
+    async def delete(
+        self, kind: JobKind, namespace: str, name: str, *, uid: str | None = None
+    ) -> Obj:
+        """The gateway deletes whatever has the name: it takes no uid."""
+        return await self._ask("DELETE", _path(kind, namespace, name))
 
     async def restart(
         self, kind: JobKind, namespace: str, name: str, *, force: bool = False
@@ -199,7 +240,52 @@ class GatewayAccess:
 
     # -- following ---------------------------------------------------------------------------------
 
-    async def watch(self, kind: JobKind, namespace: str, name: str) -> AsyncGenerator[Change, None]:
+    def watch(
+        self,
+        kind: JobKind,
+        namespace: str | None,
+        name: str | None = None,
+        *,
+        query: ListQuery | None = None,
+    ) -> AsyncGenerator[Change, None]:
+        """Of one object every change; of a collection what differs from one look to the next."""
+        if namespace and name:
+            return self._watch(kind, namespace, name)
+        return self._looks(kind, namespace, query)
+
+    async def wait(
+        self,
+        kind: JobKind,
+        namespace: str,
+        name: str,
+        until: Until,
+        *,
+        timeout: float,  # noqa: ASYNC109 - the error says what was seen until then
+    ) -> Obj:
+        """The object when it is as wanted; see `corral.client.watching.wait_for`."""
+        scope = Scope(kind, namespace, name)
+        return await wait_for(self._watch(kind, namespace, name), scope, until, timeout=timeout)
+
+    async def _looks(
+        self, kind: JobKind, namespace: str | None, query: ListQuery | None
+    ) -> AsyncGenerator[Change, None]:
+        seen: dict[str, Obj] = {}
+        while True:
+            page = await self.list(kind, namespace, query)
+            now = {obj["metadata"]["uid"]: obj for obj in page.items}
+            for uid in seen.keys() - now.keys():
+                yield Change("DELETED", seen[uid], kind.phase(seen[uid]))
+            for uid, obj in now.items():
+                if uid not in seen:
+                    yield Change("ADDED", obj, kind.phase(obj))
+                elif _version(seen[uid]) != _version(obj):
+                    yield Change("MODIFIED", obj, kind.phase(obj))
+            seen = now
+            await asyncio.sleep(_AGAIN)
+
+    async def _watch(
+        self, kind: JobKind, namespace: str, name: str
+    ) -> AsyncGenerator[Change, None]:
         """What is there, then every change, until it is deleted."""
         path, seen, failures = _path(kind, namespace, name, "watch"), "", 0
         while True:
@@ -257,19 +343,6 @@ class GatewayAccess:
 
         return remote_logs(asked, query or LogQuery())
 
-    # -- code --------------------------------------------------------------------------------------
-
-    async def ship(self, namespace: str, name: str, source: Path | bytes) -> Shipped:
-        """Inside the job: a gateway knows jobs only."""
-        archive = source if isinstance(source, bytes) else await asyncio.to_thread(pack, source)
-        return inline(archive)
-
-    async def adopt(self, shipped: Shipped, job: Obj) -> None:
-        """There is nothing beside the job."""
-
-    async def discard(self, shipped: Shipped) -> None:
-        """There is nothing beside the job."""
-
 
 def _tls(ca_file: str | os.PathLike[str] | None) -> ssl.SSLContext:
     try:
@@ -286,6 +359,10 @@ def _path(kind: JobKind, namespace: str | None, name: str = "", verb: str = "") 
         parts += ["namespaces", quote(namespace, safe="")]
     parts += [part for part in (kind.plural, quote(name, safe=""), verb) if part]
     return "/".join(parts)
+
+
+def _version(obj: Obj) -> str:
+    return str(obj["metadata"].get("resourceVersion"))
 
 
 def _list_query(query: ListQuery) -> dict[str, str]:
