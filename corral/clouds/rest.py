@@ -183,9 +183,9 @@ class RestClient:
         return path
 
     def _pause(self, attempt: int, last: Answer | Exception | None) -> float:
-        asked = last.retry_after if isinstance(last, Answer) else None
+        requested = last.retry_after if isinstance(last, Answer) else None
         base = self.patience.first_pause_s * 2.0 ** (attempt - 1)
-        wait = max(asked or 0.0, base * (1 + self.rng.random() / 2))
+        wait = max(requested or 0.0, base * (1 + self.rng.random() / 2))
         return min(wait, self.patience.longest_pause_s)
 
     async def _send(

@@ -109,7 +109,7 @@ class Checkpointer:
         if self._commands.stop:
             self._termination.request()
         if self._commands.fenced or self._publisher.fenced:
-            return self._leave_if_told()
+            return self._leave_if_stopped()
         shared = sharded and self._environment.processes > 1
         if not shared and not self._environment.is_writer:
             return self._follow()
@@ -163,7 +163,7 @@ class Checkpointer:
             return Reason("forced", request)
         if request is not None:
             return Reason("asked for", request)
-        if self._is_wished():
+        if self._is_requested():
             return Reason("another replica stops")
         return Reason("due", waits=False) if self._is_due() else None
 
@@ -210,10 +210,10 @@ class Checkpointer:
         return self._clock() - self._last >= interval + slack
 
     def _open_request(self) -> str | None:
-        asked = self._commands.checkpoint_now
-        return asked if asked is not None and asked not in self._answered else None
+        request = self._commands.checkpoint_now
+        return request if request is not None and request not in self._answered else None
 
-    def _is_wished(self) -> bool:
+    def _is_requested(self) -> bool:
         """Whether a replica that does not write has asked for one through the volume."""
         if self._plans is None or self._environment.processes == 1 or not self._may_glance():
             return False
@@ -245,7 +245,7 @@ class Checkpointer:
             self._leave("the writer has not saved, and there is no more time")
         return False
 
-    def _leave_if_told(self) -> bool:
+    def _leave_if_stopped(self) -> bool:
         if self._termination.since is not None:
             self._leave("a newer attempt of the job has begun")
         return False

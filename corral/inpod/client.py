@@ -60,7 +60,7 @@ class Token:
 
     def __init__(self, path: str) -> None:
         self._path = path
-        self._seen: tuple[int, int, int] | None = None
+        self._read_stamp: tuple[int, int, int] | None = None
         self._value = ""
 
     def read(self) -> str:
@@ -69,11 +69,11 @@ class Token:
             return ""
         try:
             status = os.stat(self._path)
-            seen = (status.st_mtime_ns, status.st_ino, status.st_size)
-            if seen != self._seen:
+            stamp = (status.st_mtime_ns, status.st_ino, status.st_size)
+            if stamp != self._read_stamp:
                 with open(self._path, encoding="ascii") as file:
                     self._value = file.read().strip()
-                self._seen = seen
+                self._read_stamp = stamp
         except (OSError, ValueError) as error:
             if not self._value:
                 raise Unavailable(f"the token {self._path} cannot be read: {error}") from error
@@ -81,7 +81,7 @@ class Token:
 
     def refresh(self) -> bool:
         """Reads it again, whatever the file's time says; whether it changed."""
-        before, self._seen = self._value, None
+        before, self._read_stamp = self._value, None
         return self.read() != before
 
 

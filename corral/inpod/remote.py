@@ -122,8 +122,8 @@ class _Uploader:
 
     def _upload(self, entries: list[FileEntry]) -> None:
         saved, patience, common = self._saved, self._patience, self._common()
-        asked = {**common, "step": saved.step, "files": [entry.document() for entry in entries]}
-        answer = patience.retry(partial(self._client.post, "uploads", asked))
+        body = {**common, "step": saved.step, "files": [entry.document() for entry in entries]}
+        answer = patience.retry(partial(self._client.post, "uploads", body))
         identifier, places = answer.get("id"), answer.get("files")
         if not isinstance(identifier, str) or not isinstance(places, list):
             raise CheckpointError("the operator's answer has no id or no files")

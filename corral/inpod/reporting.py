@@ -92,8 +92,8 @@ class Reporter:
         self._facts: dict[str, Any] = {}
         self._sharded: bool | None = None
         # What was said, and what of it was heard.
-        self._said = 0
-        self._heard = 0
+        self._reported = 0
+        self._acknowledged = 0
         self._outbox: deque[tuple[str, dict[str, Any]]] = deque()
         self._next = 0.0
         self._hurry = False
@@ -152,7 +152,7 @@ class Reporter:
             return len(self._outbox)
 
     def _is_idle(self) -> bool:
-        settled = self._heard == self._said and not self._outbox
+        settled = self._acknowledged == self._reported and not self._outbox
         return settled or self._is_over() or self._thread is None
 
     def _is_over(self) -> bool:
@@ -160,8 +160,8 @@ class Reporter:
 
     def _say(self) -> None:
         # A thread that has something to say already waits for its time: leave it asleep.
-        asleep = self._said != self._heard
-        self._said += 1
+        asleep = self._reported != self._acknowledged
+        self._reported += 1
         if self._thread is None and not self._is_over():
             # A daemon: it must not keep the process alive; `flush` at exit is what waits for it.
             self._thread = threading.Thread(target=self._run, name="corral-report", daemon=True)
@@ -176,19 +176,19 @@ class Reporter:
                     self._changed.wait(self._wait())
                     continue
                 self._hurry = False
-                said = self._said
+                reported = self._reported
                 call = self._outbox[0] if self._outbox else ("report", self._body())
-            self._exchange(call, said)
+            self._exchange(call, reported)
         self._client.close()
         with self._changed:
             self._changed.notify_all()
 
     def _is_due(self) -> bool:
-        waiting = self._said != self._heard or bool(self._outbox)
+        waiting = self._reported != self._acknowledged or bool(self._outbox)
         return waiting and (self._hurry or self._clock() >= self._next)
 
     def _wait(self) -> float:
-        waiting = self._said != self._heard or bool(self._outbox)
+        waiting = self._reported != self._acknowledged or bool(self._outbox)
         until = self._next if waiting else self._next + self._heartbeat
         return max(until - self._clock(), 0.0)
 
@@ -197,7 +197,7 @@ class Reporter:
         sharded = {} if self._sharded is None else {"sharded": self._sharded}
         return {**self._sample, **sharded, **self._facts, **place}
 
-    def _exchange(self, call: tuple[str, dict[str, Any]], said: int) -> None:
+    def _exchange(self, call: tuple[str, dict[str, Any]], reported: int) -> None:
         try:
             answer = self._client.post(*call)
         except Fenced as error:
@@ -208,14 +208,14 @@ class Reporter:
                 self._postpone(error)  # the job may be on its way in or out: no reason to hammer
                 return
             warn_once(call[0], f"the operator refused {call[0]}: {error}")
-            self._settle(call, said)
+            self._settle(call, reported)
         except Unavailable as error:
             self._postpone(error)
         except Exception:
             log.exception("a report could not be made")
-            self._settle(call, said)
+            self._settle(call, reported)
         else:
-            self._settle(call, said)
+            self._settle(call, reported)
             if call[0] == "report":
                 self._obey(answer)
 
@@ -225,14 +225,14 @@ class Reporter:
         if self._on_delete is not None and isinstance(doomed, list) and doomed:
             self._on_delete([name for name in doomed if isinstance(name, str)])
 
-    def _settle(self, call: tuple[str, dict[str, Any]], said: int) -> None:
+    def _settle(self, call: tuple[str, dict[str, Any]], reported: int) -> None:
         with self._changed:
             if self._failing:
                 log.info("the operator answers again")
                 self._failing = False
             self._backoff.reset()
             if call[0] == "report":
-                self._heard = said
+                self._acknowledged = reported
                 self._forget(call[1])
                 self._next = self._clock() + self._pace
             else:
@@ -241,11 +241,11 @@ class Reporter:
 
     def _forget(self, body: dict[str, Any]) -> None:
         """Drops the facts that were told; those that came meanwhile stay."""
-        for name, told in body.items():
+        for name, delivered in body.items():
             now = self._facts.get(name)
-            if isinstance(now, list) and isinstance(told, list):
-                now = now[len(told) :]
-            if not now or now is told:
+            if isinstance(now, list) and isinstance(delivered, list):
+                now = now[len(delivered) :]
+            if not now or now is delivered:
                 self._facts.pop(name, None)
             else:
                 self._facts[name] = now

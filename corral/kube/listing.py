@@ -90,7 +90,7 @@ async def iterate(transport: Transport, request: ListRequest) -> AsyncGenerator[
     All come from one version unless it expires on the way; then the rest comes from a newer one,
     and no object is yielded twice.
     """
-    seen: set[str] = set()
+    uids: set[str] = set()
     token = ""
     while True:
         try:
@@ -102,10 +102,10 @@ async def iterate(transport: Transport, request: ListRequest) -> AsyncGenerator[
         token = page.get("metadata", {}).get("continue") or ""
         for item in page["items"]:
             uid = item.get("metadata", {}).get("uid", "")
-            if uid and uid in seen:
+            if uid and uid in uids:
                 continue
-            if token or seen:
-                seen.add(uid)
+            if token or uids:
+                uids.add(uid)
             yield item
         if not token:
             return

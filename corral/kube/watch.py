@@ -204,14 +204,14 @@ class ResumingWatch:
         """The events; wrap it in ``contextlib.aclosing`` to leave early."""
         failures = 0
         while True:
-            started, seen = self._clock(), 0
+            started, received = self._clock(), 0
             problem: Exception | None = None
             try:
                 self.connections += 1
                 request = self._next_request()
                 async with aclosing(watch_events(self._transport, request)) as events:
                     async for event in events:
-                        seen += 1
+                        received += 1
                         self._note(event)
                         yield event
             except (KubeConnectionError, TooManyRequests, ServiceUnavailable) as e:
@@ -222,7 +222,7 @@ class ResumingWatch:
                 )
             # A watch that ends at once without a word is a failure too: some servers do so when
             # the version is stale, and asking again at full speed would be a busy loop.
-            silent = not seen and self._clock() - started < self._backoff.healthy_after
+            silent = not received and self._clock() - started < self._backoff.healthy_after
             failures = failures + 1 if silent else 0
             if problem is not None or silent:
                 await self._sleep(self._wait(failures))

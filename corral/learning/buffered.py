@@ -50,11 +50,11 @@ class Buffered:
 
     def _begin(self) -> None:
         self._average = Average(self.model, expected=self.settings.size * UNIT)
-        self._seen: set[tuple[str, int]] = set()
+        self._counted: set[tuple[str, int]] = set()
 
     @property
     def waiting(self) -> int:
-        return len(self._seen)
+        return len(self._counted)
 
     def add(self, update: Update, *, started_from: int) -> bool:
         """Counts a change of version `started_from`; True when it made a new version."""
@@ -66,7 +66,7 @@ class Buffered:
         weight = max(round(UNIT / math.sqrt(1 + staleness)), 1)
         if self._average.add([update.model], [weight]):
             raise UpdateRejected("it holds a NaN or an infinity", client=update.client)
-        self._seen.add((update.client, started_from))
+        self._counted.add((update.client, started_from))
         if self.waiting < self.settings.size:
             return False
         self._advance()
@@ -79,7 +79,7 @@ class Buffered:
             return f"version {started_from} does not exist yet"
         if staleness > self.settings.max_staleness:
             return f"it is {staleness} versions old"
-        if (update.client, started_from) in self._seen:
+        if (update.client, started_from) in self._counted:
             return "it has been counted already"
         return matches(self.model.layout, update.model.layout)
 

@@ -59,7 +59,7 @@ class Authorization:
         return shown.header
 
     async def answer(
-        self, reference: Reference, actions: str, *, asked: list[str], used: str
+        self, reference: Reference, actions: str, *, offered: list[str], used: str
     ) -> str:
         """What to send after a refusal; empty where nothing else can be tried.
 
@@ -71,7 +71,7 @@ class Authorization:
             again = self.header(reference, actions)
             return again if again != used else ""
         login = self._registries.login(reference)
-        wanted = {challenge.scheme: challenge for challenge in challenges(asked)}
+        wanted = {challenge.scheme: challenge for challenge in challenges(offered)}
         if "bearer" in wanted:
             shown = await self._bought(reference, actions, wanted["bearer"], login)
         elif "basic" in wanted and login is not None and login.username:

@@ -83,13 +83,13 @@ def secret_logins(secret_data: Mapping[str, str | bytes], registry: str) -> Cred
     """
     if "username" not in secret_data:
         return docker_config(secret_data)
-    said = {
+    fields = {
         key: _decoded(secret_data[key], key).decode(errors="replace").strip()
         for key in ("username", "password", "registry")
         if key in secret_data
     }
-    login = Login(said["username"], said.get("password", ""))
-    return Credentials({_place(said.get("registry") or registry): login})
+    login = Login(fields["username"], fields.get("password", ""))
+    return Credentials({_place(fields.get("registry") or registry): login})
 
 
 def _auths(content: dict[str, Any]) -> Any:

@@ -42,15 +42,15 @@ async def push_image(
         RegistryError: it could not be stored.
     """
     blob = await Blob.of(layer)
-    moment = datetime.fromtimestamp(created, UTC).isoformat(timespec="seconds")
+    when = datetime.fromtimestamp(created, UTC).isoformat(timespec="seconds")
     config = {
-        "created": moment.replace("+00:00", "Z"),
+        "created": when.replace("+00:00", "Z"),
         "architecture": _MACHINES.get(platform.machine(), platform.machine()),
         "os": "linux",
         "config": {"Labels": dict(annotations or {})},
         # a layer that is not compressed has one digest for both of its forms
         "rootfs": {"type": "layers", "diff_ids": [blob.digest]},
-        "history": [{"created": moment.replace("+00:00", "Z"), "created_by": "corral"}],
+        "history": [{"created": when.replace("+00:00", "Z"), "created_by": "corral"}],
     }
     return await artifacts.push(
         reference,

@@ -138,11 +138,11 @@ class Transport:
                 failures += 1
                 if response.status not in _AGAIN or failures >= tries:
                     raise refusal
-                asked = _retry_after(response)
-            if asked is None:
+                wait = _retry_after(response)
+            if wait is None:
                 await self.pause(failures)
             else:
-                await self._sleep(min(asked, self.settings.longest_wait))
+                await self._sleep(min(wait, self.settings.longest_wait))
 
     async def get(
         self,
@@ -187,9 +187,11 @@ class Transport:
         response = await self._followed(reference, method, url, shown, headers, body)
         if response.status != 401:
             return response
-        asked = list(response.headers.getall("WWW-Authenticate", []))
+        offered = list(response.headers.getall("WWW-Authenticate", []))
         try:
-            again = await self._authorization.answer(reference, actions, asked=asked, used=shown)
+            again = await self._authorization.answer(
+                reference, actions, offered=offered, used=shown
+            )
         except BaseException:
             response.close()
             raise
@@ -315,10 +317,10 @@ def _retry_after(response: aiohttp.ClientResponse) -> float | None:
 
 def _error(reference: Reference, status: int, raw: bytes, *, echo: bool) -> RegistryError:
     """``echo``: whether what the registry says may be repeated."""
-    code, said = _first_error(raw)
+    code, message = _first_error(raw)
     if not echo:
-        code, said = (code if code in _CODES else ""), ""
-    words = f"{status}{f' {code}' if code else ''}{f': {said}' if said else ''}"
+        code, message = (code if code in _CODES else ""), ""
+    words = f"{status}{f' {code}' if code else ''}{f': {message}' if message else ''}"
     if code == "DIGEST_INVALID":
         return DigestMismatch(f"{reference.registry} received other bytes than were sent ({words})")
     if status in (401, 403):

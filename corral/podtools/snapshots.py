@@ -22,9 +22,10 @@ from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, Final, TypeVar
 
 from corral.podtools import termination
+from corral.podtools.registries import PATIENCE, print_line, registries_of, retried
 
 if TYPE_CHECKING:
-    from corral.oci import Artifacts, Credentials, Manifest, Reference, Registries
+    from corral.oci import Artifacts, Credentials, Manifest, Reference
 
 __all__ = ["DIRECTORY_NOTE", "Snapshots", "main", "unpack"]
 
@@ -32,8 +33,6 @@ T = TypeVar("T")
 
 DIRECTORY_NOTE: Final = "dev.corral.directory"
 """On the image's manifest: which directory its layer holds."""
-PATIENCE: Final = 240.0
-"""Seconds for which a registry that does not answer is tried."""
 _TEMPORARY: Final = ".corral-restore-"
 
 
@@ -65,7 +64,7 @@ class Snapshots:
         directory = f"/{self._env['CORRAL_DIRECTORY_NAME']}"
         await asyncio.to_thread(_prepare, root)
         for image in json.loads(self._env.get("CORRAL_DIRECTORY_IMAGES") or "[]"):
-            problem = await self._patiently(lambda i=image: self._restored(i, directory, root))  # type: ignore[misc]
+            problem = await self._retried(lambda i=image: self._restored(i, directory, root))  # type: ignore[misc]
             if not problem:
                 self._say(f"{directory} is restored from {image}")
                 return str(image)
@@ -94,7 +93,7 @@ class Snapshots:
                 )
                 return json.dumps({"image": pushed.reference.image, "size": pushed.size})
 
-        message = await self._patiently(store)
+        message = await self._retried(store)
         await asyncio.to_thread(file.unlink)
         return message
 
@@ -129,34 +128,16 @@ class Snapshots:
         finally:
             shutil.rmtree(work, ignore_errors=True)
 
-    async def _patiently(self, work: Callable[[], Awaitable[T]]) -> T:
-        """Do it, and again while the registry does not answer."""
-        from corral.oci import Unavailable
-
-        end = self._clock() + self._patience
-        while True:
-            try:
-                return await work()
-            except Unavailable as error:
-                if self._clock() >= end:
-                    raise
-                self._say(f"the registry does not answer, trying again: {error}")
-                await asyncio.sleep(1.0)
+    async def _retried(self, work: Callable[[], Awaitable[T]]) -> T:
+        return await retried(work, log=self._say, clock=self._clock, patience=self._patience)
 
     def _artifacts(self, reference: Reference) -> Artifacts:
         from corral.oci import Artifacts, ClientSettings
 
         settings = ClientSettings(tries=2, connect_timeout=10.0)
-        return Artifacts(self._registries(reference), settings=settings)
-
-    def _registries(self, reference: Reference) -> Registries:
-        from corral.oci import Registries, endpoints
-
-        pairs = json.loads(self._env.get("CORRAL_REGISTRIES") or "{}")
-        file = Path(self._env.get("CORRAL_REGISTRY_TOKEN") or "/nowhere")
-        token = (lambda: file.read_text().strip()) if file.is_file() else None
-        mapping = endpoints([f"{name}={url}" for name, url in pairs.items()], token=token)
-        return Registries(mapping, _logins(self._env, reference.registry))
+        return Artifacts(
+            registries_of(self._env, _logins(self._env, reference.registry)), settings=settings
+        )
 
 
 def unpack(layer: Path, target: Path, directory: str) -> None:
@@ -212,15 +193,10 @@ def _logins(env: Mapping[str, str], registry: str) -> Credentials:
     return secret_logins(found, registry) if found else Credentials()
 
 
-def _say(text: str) -> None:
-    sys.stdout.write(f"{text}\n")
-    sys.stdout.flush()
-
-
 def main(argv: list[str] | None = None) -> int:
     """Run one errand; the exit code."""
     words = sys.argv[1:] if argv is None else argv
-    snapshots = Snapshots(os.environ, say=_say)
+    snapshots = Snapshots(os.environ, say=print_line)
     try:
         if words == ["restore"]:
             asyncio.run(snapshots.restore())
@@ -230,9 +206,9 @@ def main(argv: list[str] | None = None) -> int:
             termination.write_message(message)
             return 0
     except Exception as error:
-        _say(f"{words[0]} has failed: {error}")
+        print_line(f"{words[0]} has failed: {error}")
         return 1
-    _say("usage: python -m corral.podtools.snapshots restore|push")
+    print_line("usage: python -m corral.podtools.snapshots restore|push")
     return 2
 
 

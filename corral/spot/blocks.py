@@ -82,7 +82,7 @@ class Blocks:
         )
 
     def as_object(self) -> dict[str, Any]:
-        """As JSON keeps it."""
+        """The blocks as an object for JSON, as they are kept."""
         return {
             key: [until, self._in_a_row.get(key, 0)] for key, until in sorted(self._until.items())
         }

@@ -29,9 +29,9 @@ class Estimate:
 
     offer: Offer
     hazard: float
-    """Losses per second."""
+    """The expected number of losses in a second."""
     interval_s: float
-    """Between checkpoints."""
+    """Seconds between two checkpoints."""
     saves_on_notice: bool
     per_second: float
     """What running costs: price and checkpoints' transfers."""

@@ -79,7 +79,7 @@ class HazardHistory:
         self._burst("expected", place).add(hours * self._slow(place, published, now), now)
 
     def lost(self, place: Place, now: float) -> None:
-        """A machine was taken."""
+        """Count one machine that was taken."""
         self._sum("losses", place).add(1.0, now)
         self._burst("observed", place).add(1.0, now)
 
@@ -106,7 +106,7 @@ class HazardHistory:
         refused = self._sum("refused", place).now(now) + self.settings.prior_refused
         return given / (given + refused)
 
-    def seen(self, place: Place, now: float) -> tuple[float, float]:
+    def observed(self, place: Place, now: float) -> tuple[float, float]:
         """Fading losses and hours of our own."""
         return self._sum("losses", place).now(now), self._sum("hours", place).now(now)
 
@@ -118,7 +118,7 @@ class HazardHistory:
     # --- keeping ---------------------------------------------------------------------------------
 
     def as_object(self) -> dict[str, Any]:
-        """As JSON keeps it."""
+        """The rates as an object for JSON, as they are kept."""
         out: dict[str, Any] = {}
         for (what, where), fading in sorted(self._sums.items()):
             if fading.value:
@@ -146,7 +146,7 @@ class HazardHistory:
 
     def _slow(self, place: Place, published: float | None, now: float) -> float:
         known = self.settings
-        losses, hours = self.seen(place, now)
+        losses, hours = self.observed(place, now)
         prior = known.default_hours if published is None else known.prior_hours
         rate = known.default_rate if published is None else published
         return (losses + rate * prior) / (hours + prior)

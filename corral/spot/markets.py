@@ -47,7 +47,7 @@ class Offer:
     """Per hour, of one machine."""
     spot: bool = True
     speed: float = 1.0
-    """Work per second."""
+    """How much work a machine does in a second."""
     notice_s: float = 30.0
     """How long before it is taken the machine is told."""
     published_hazard: float | None = None
@@ -70,7 +70,7 @@ class Network:
     cloud_price: float = 0.02
     """Between regions of one cloud."""
     internet_price: float = 0.09
-    """Between clouds."""
+    """The price of traffic between clouds, by the gigabyte."""
     region_speed: float = 1.0
     cloud_speed: float = 0.4
     internet_speed: float = 0.15

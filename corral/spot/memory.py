@@ -52,12 +52,12 @@ class Memory:
             self.hazard.ran(offer.place, seconds, now, published=offer.published_hazard)
 
     def lost(self, offer: Offer, now: float) -> None:
-        """A machine was taken."""
+        """Count one machine that was taken."""
         if offer.spot:
             self.hazard.lost(offer.place, now)
 
     def as_object(self) -> dict[str, Any]:
-        """As JSON keeps it."""
+        """The memory as an object for JSON, as it is kept."""
         return {
             "hazard": self.hazard.as_object(),
             "prices": self.prices.as_object(),

@@ -32,7 +32,7 @@ _SOON_S = 120.0
 
 
 class Action(StrEnum):
-    """What to do next."""
+    """What a job is to do next."""
 
     LAUNCH = "Launch"
     """Ask for a machine; there is none."""
@@ -46,7 +46,7 @@ class Action(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class PlannerSettings:
-    """How placement behaves."""
+    """The settings that placement is decided by."""
 
     review_s: float = 600.0
     """How often a running job is looked at again."""
@@ -102,7 +102,7 @@ class Decision:
     """Between checkpoints, for a machine that runs."""
     saves_on_notice: bool = False
     expected_cost: float = 0.0
-    """To finish."""
+    """The expected cost until the job is finished."""
     reason: str = ""
 
 
@@ -116,7 +116,7 @@ def decide(view: View, memory: Memory, settings: PlannerSettings | None = None) 
 
 
 class _Step:
-    """One decision."""
+    """What one decision is computed from, computed once."""
 
     def __init__(self, view: View, memory: Memory, settings: PlannerSettings) -> None:
         if not view.offers:

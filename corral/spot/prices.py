@@ -71,7 +71,7 @@ class PriceHistory:
         return sum(self.ahead(place, steps, now=now, price=price)) / steps
 
     def as_object(self) -> dict[str, Any]:
-        """As JSON keeps it."""
+        """The prices as an object for JSON, as they are kept."""
         return {
             str(place): {"hours": profile, "last": list(self._last[place])}
             for place, profile in sorted(self._profiles.items())

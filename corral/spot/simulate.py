@@ -30,7 +30,7 @@ _STEPS: Final = 200_000
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """How a job went."""
+    """How a simulated job went and what it cost."""
 
     cost: float
     makespan_s: float

@@ -36,7 +36,7 @@ class Market:
     on_demand_price: float
     speed: float
     notice_s: float
-    """What the provider promises."""
+    """Seconds of notice that the provider promises."""
     published_hazard: float | None
     prices: tuple[tuple[float, float], ...]
     """From when on, and how much per hour."""

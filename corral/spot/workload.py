@@ -31,7 +31,7 @@ class Workload:
     network: Network = NETWORK
 
     def per_second(self, offer: Offer) -> float:
-        """What running costs."""
+        """The price of running for one second."""
         return offer.price * self.machines / HOUR
 
     def upload_s(self, place: Place) -> float:
@@ -53,7 +53,7 @@ class Workload:
 
 @dataclass(frozen=True, slots=True)
 class Progress:
-    """How far it is."""
+    """How far a job is with its work."""
 
     done_s: float = 0.0
     """Work done, some of it in memory only."""

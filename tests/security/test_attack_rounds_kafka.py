@@ -22,7 +22,7 @@ from corral.podtools.kafka.messages import (
 )
 from corral.podtools.kafka.weights import Part, WeightsError, WeightsReader
 from corral.podtools.kafkaml.rounds import LAST, Rounds, RoundSettings
-from corral.podtools.kafkaml.server import PROGRESS, Report, Told, judged
+from corral.podtools.kafkaml.server import PROGRESS, DeploymentFolder, Report, judged
 from corral.podtools.kafkaml.serving import PIECES, merged
 from corral.podtools.models.answering import Answers
 from tests.cluster.broker.broker_servers import OwnBroker
@@ -116,7 +116,7 @@ def test_a_count_of_a_test() -> None:
 def test_names_that_fill_the_report(tmp_path: Path) -> None:
     said = [{"clientId": name} for name in ("a", "b")]
     (tmp_path / "clients.json").write_text(json.dumps(said))
-    report = Report(Told(tmp_path, 1), 1, tmp_path / "model", tmp_path)
+    report = Report(DeploymentFolder(tmp_path, 1), 1, tmp_path / "model", tmp_path)
     for number in range(5000):
         report.remark(f"{number}-" + "\ufffd" * 2000, "x" * 10_000)
     report.remark("b", "y" * 10_000)

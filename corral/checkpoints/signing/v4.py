@@ -46,11 +46,11 @@ class V4:
         headers: Mapping[str, str] | None = None,
     ) -> SignedRequest:
         """A URL for one request with these headers, from now on for `ttl` seconds."""
-        seconds, moment = check_ttl(ttl), datetime.fromtimestamp(int(now), UTC)
+        seconds, when = check_ttl(ttl), datetime.fromtimestamp(int(now), UTC)
         parts = urlsplit(url)
         signed = {name.lower(): value.strip() for name, value in (headers or {}).items()}
         names = ";".join(sorted({**signed, "host": ""}))
-        stamp, date = moment.strftime("%Y%m%dT%H%M%SZ"), moment.strftime("%Y%m%d")
+        stamp, date = when.strftime("%Y%m%dT%H%M%SZ"), when.strftime("%Y%m%d")
         text = _query({**(query or {}), **self._parameters(stamp, seconds, names)})
         lines = sorted({**signed, "host": parts.netloc}.items())
         canonical = "\n".join(

@@ -140,10 +140,10 @@ class XmlSigner:
         )
 
 
-def _is_before(text: str, moment: float) -> bool:
+def _is_before(text: str, limit: float) -> bool:
     """Whether an upload began before; one that does not say so properly is left alone."""
     try:
-        return datetime.fromisoformat(text).timestamp() < moment
+        return datetime.fromisoformat(text).timestamp() < limit
     except (ValueError, OverflowError):
         return False
 

@@ -196,32 +196,32 @@ class Machine:
 def main() -> None:
     """Start the VM of a folder and return; it goes on in processes that are nobody's children."""
     folder = Folder(Path(sys.argv[1]))
-    told, tell = os.pipe()
+    reading, writing = os.pipe()
     if os.fork():
-        os.close(tell)
-        sys.exit(0 if os.read(told, 1) else "the VM did not start")
-    os.close(told)
+        os.close(writing)
+        sys.exit(0 if os.read(reading, 1) else "the VM did not start")
+    os.close(reading)
     os.setsid()
-    _be(folder, tell)
+    _be(folder, writing)
 
 
-def _be(folder: Folder, tell: int) -> None:
+def _be(folder: Folder, writing: int) -> None:
     """The VM, if nobody else is or was; tells when that is settled."""
     lock = os.open(folder.lock, os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, 0o600)
     try:
         fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:  # another one is the VM, or is just becoming it
-        os.write(tell, b".")
+        os.write(writing, b".")
         return
     record = folder.record()
     if record is None:
         sys.exit(f"{folder.path} is no folder of a local VM")
     if folder.running() is not None or folder.ended() is not None:  # it was, or must not be
-        os.write(tell, b".")
+        os.write(writing, b".")
         return
     adopt_orphans()
     if machine := os.fork():
-        os.close(tell)
+        os.close(writing)
         _guard(folder, record, machine)
         return
     adopt_orphans()
@@ -230,8 +230,8 @@ def _be(folder: Folder, tell: int) -> None:
         sock.listen()  # who asks early waits
         vm = Machine(folder, record, sock)
         vm.start_node()
-        os.write(tell, b".")
-        os.close(tell)
+        os.write(writing, b".")
+        os.close(writing)
         asyncio.run(vm.run())
 
 

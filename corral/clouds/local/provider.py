@@ -84,7 +84,7 @@ class LocalProvider:
 
     async def every(self) -> Sequence[Vm]:
         """All VMs on the folder, whoever owns them."""
-        return await asyncio.to_thread(self._seen)
+        return await asyncio.to_thread(self._observed)
 
     async def preempt(self, ref: VmRef, *, notice_s: float | None = None) -> None:
         """Give notice: at the deadline the VM is taken. Without it, at once. Raises BadRequest."""
@@ -154,7 +154,7 @@ class LocalProvider:
                 f"request id {request.request_id} made a VM that is gone: take a new one",
                 scope=Scope.ZONE,
             )
-        alive = [vm for vm in self._seen() if vm.alive]
+        alive = [vm for vm in self._observed() if vm.alive]
         room = self._settings.capacity.get(request.zone)
         if room is not None and sum(vm.zone == request.zone for vm in alive) >= room:
             raise StockOut(
@@ -191,7 +191,7 @@ class LocalProvider:
             return [{"index": str(number), "model": model} for number in range(count)]
         taken = {
             device["index"]
-            for vm in self._seen()
+            for vm in self._observed()
             if vm.alive and (record := Folder(self._vms / vm.name).record()) is not None
             for device in record.devices
         }
@@ -258,8 +258,8 @@ class LocalProvider:
                 raise Transient(f"VM {folder.path.name} did not start: {error}") from error
         if done.returncode:
             words = folder.log.read_text(errors="replace").strip().splitlines()
-            told = " ".join(line for line in words[-2:] if line)
-            raise BadRequest(f"VM {folder.path.name} did not start: {told}")
+            reported = " ".join(line for line in words[-2:] if line)
+            raise BadRequest(f"VM {folder.path.name} did not start: {reported}")
         self._await_process(folder)
 
     def _await_process(self, folder: Folder) -> None:
@@ -370,7 +370,7 @@ class LocalProvider:
         names = sorted(each.name for each in self._vms.iterdir() if each.name[0] != ".")
         return [Folder(self._vms / name) for name in names]
 
-    def _seen(self) -> Sequence[Vm]:
+    def _observed(self) -> Sequence[Vm]:
         """All VMs; nothing is done about them, so that the lock may be held."""
         return [vm for folder in self._folders() if (vm := folder.vm()) is not None]
 
@@ -380,7 +380,7 @@ class LocalProvider:
 
     async def notices(self, owner: str) -> AsyncIterator[Notice]:
         """Deadlines as they are set, ends as they are seen."""
-        told: set[tuple[Any, ...]] = set()
+        reported: set[tuple[Any, ...]] = set()
         before: set[str] = set()
         while True:
             vms = await asyncio.to_thread(self._list, owner)
@@ -388,14 +388,14 @@ class LocalProvider:
             for vm in vms:
                 for notice in self._news(vm):
                     key = (vm.id, notice.kind, notice.deadline, notice.text)
-                    if key not in told:
-                        told.add(key)
+                    if key not in reported:
+                        reported.add(key)
                         yield notice
             for gone in sorted(before - set(current)):
                 name = gone.rpartition("-")[0]
-                if not any(key[:2] == (gone, NoticeKind.GONE) for key in told):
+                if not any(key[:2] == (gone, NoticeKind.GONE) for key in reported):
                     yield self._notice(NoticeKind.GONE, name, text="no longer there")
-                told = {key for key in told if key[0] != gone}
+                reported = {key for key in reported if key[0] != gone}
             before = set(current)
             await asyncio.sleep(self._settings.look_s)
 
@@ -420,10 +420,10 @@ class LocalProvider:
         return Notice(kind=kind, vm=vm, seen=self._clock(), source="state", **more)
 
     async def prices(self, machine_types: Sequence[str], zones: Sequence[str]) -> Sequence[Price]:
-        return [p for p in self._settings.prices if _asked(p, machine_types, zones)]
+        return [p for p in self._settings.prices if _matches(p, machine_types, zones)]
 
     async def hazards(self, machine_types: Sequence[str], zones: Sequence[str]) -> Sequence[Hazard]:
-        return [h for h in self._settings.hazards if _asked(h, machine_types, zones)]
+        return [h for h in self._settings.hazards if _matches(h, machine_types, zones)]
 
     async def host_keys(self, ref: VmRef) -> Sequence[str]:
         """None: nobody needs to log in to join a local VM."""
@@ -439,7 +439,7 @@ def _filled(word: str, words: Mapping[str, str]) -> str:
     return word
 
 
-def _asked(fact: Price | Hazard, machine_types: Sequence[str], zones: Sequence[str]) -> bool:
+def _matches(fact: Price | Hazard, machine_types: Sequence[str], zones: Sequence[str]) -> bool:
     return fact.machine_type in machine_types and fact.zone in zones
 
 

@@ -19,7 +19,16 @@ from typing import Any
 from corral.clouds.base import State, Vm
 from corral.clouds.local.processes import Process
 
-__all__ = ["Ended", "Folder", "Given", "Record", "Running", "exclusively", "is_held", "write"]
+__all__ = [
+    "Ended",
+    "Folder",
+    "Record",
+    "Running",
+    "StoredNotice",
+    "exclusively",
+    "is_held",
+    "write",
+]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -64,7 +73,7 @@ class Running:
 
 
 @dataclass(frozen=True, slots=True)
-class Given:
+class StoredNotice:
     """What the VM is told."""
 
     deadline: float | None = None
@@ -99,18 +108,18 @@ class Folder:
         found = _read(self.path / "process.json")
         return None if found is None else Running(**found)
 
-    def given(self) -> Given:
-        return Given(**(_read(self.path / "notice.json") or {}))
+    def given(self) -> StoredNotice:
+        return StoredNotice(**(_read(self.path / "notice.json") or {}))
 
     def ended(self) -> Ended | None:
         found = _read(self.path / "ended.json")
         return None if found is None else Ended(**found)
 
-    def keep(self, value: Record | Running | Given | Ended) -> None:
+    def keep(self, value: Record | Running | StoredNotice | Ended) -> None:
         names = {
             Record: "vm.json",
             Running: "process.json",
-            Given: "notice.json",
+            StoredNotice: "notice.json",
             Ended: "ended.json",
         }
         write(self.path / names[type(value)], json.dumps(asdict(value)))

@@ -15,7 +15,7 @@ from corral.egress.reading import IDENTITY
 if TYPE_CHECKING:
     import aiohttp
 
-__all__ = ["MAX_TEXT", "News", "Source", "watch"]
+__all__ = ["MAX_TEXT", "NewNotices", "Source", "watch"]
 
 logger = logging.getLogger(__name__)
 
@@ -35,18 +35,18 @@ class Source(Protocol):
 
 
 @dataclass(slots=True)
-class News:
+class NewNotices:
     """Notices, each told once, and again when its deadline has come nearer."""
 
-    _told: dict[tuple[str, str, str], float | None] = field(default_factory=dict)
+    _reported: dict[tuple[str, str, str], float | None] = field(default_factory=dict)
 
     def is_new(self, notice: Notice) -> bool:
         key = (notice.kind, notice.vm, notice.id)
-        known = key in self._told
-        before = self._told.get(key)
+        known = key in self._reported
+        before = self._reported.get(key)
         nearer = notice.deadline is not None and (before is None or notice.deadline < before)
         if not known or nearer:
-            self._told[key] = notice.deadline
+            self._reported[key] = notice.deadline
             return True
         return False
 
@@ -66,7 +66,7 @@ async def watch(
     import aiohttp
 
     queue: asyncio.Queue[Notice] = asyncio.Queue()
-    news = News()
+    news = NewNotices()
     limits = aiohttp.ClientTimeout(total=answer_s)
     # a proxy must never come between a VM and its own metadata
     async with aiohttp.ClientSession(

@@ -65,19 +65,19 @@ class _Preempted:
         self._vm = vm
         self._notice_s = notice_s
         self._clock = clock
-        self._told: Sequence[Notice] = ()
+        self._reported: Sequence[Notice] = ()
 
     async def ask(self, session: aiohttp.ClientSession) -> Iterable[Notice]:
         if await self._value.read(session) != "TRUE":
             return ()
-        if not self._told:  # the deadline does not move because one asks again
+        if not self._reported:  # the deadline does not move because one asks again
             now = self._clock()
             deadline = now + self._notice_s
             try:
                 deadline = float(await self._exact.read(session))
             except ValueError:  # a real metadata server has no such attribute
                 pass
-            self._told = (
+            self._reported = (
                 Notice(
                     kind=NoticeKind.PREEMPTION,
                     vm=self._vm,
@@ -87,7 +87,7 @@ class _Preempted:
                     text="the metadata server says: preempted",
                 ),
             )
-        return self._told
+        return self._reported
 
 
 class _Maintenance:

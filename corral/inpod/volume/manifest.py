@@ -119,8 +119,8 @@ def finite(value: float | None) -> float | None:
 
 def format_time(seconds: float) -> str:
     # `datetime.UTC` is younger than the Python of many images.
-    moment = datetime.fromtimestamp(seconds, timezone.utc)  # noqa: UP017
-    return moment.isoformat(timespec="microseconds")
+    when = datetime.fromtimestamp(seconds, timezone.utc)  # noqa: UP017
+    return when.isoformat(timespec="microseconds")
 
 
 def canonical(document: Mapping[str, Any]) -> bytes:

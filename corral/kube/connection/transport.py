@@ -202,7 +202,7 @@ class Transport:
             )
             if response.status >= 400:
                 async with response:
-                    raise _refusal(response, await _told(response))
+                    raise _refusal(response, await _error_body(response))
             self._warn(response)
             fail_when_lost(response)
             return response
@@ -404,10 +404,10 @@ def _fail(content: aiohttp.StreamReader, lost: asyncio.Future[None]) -> None:
 
 async def _raise_unless_upgraded(response: aiohttp.ClientResponse) -> None:
     if response.status != 101:
-        raise _refusal(response, await _told(response))
+        raise _refusal(response, await _error_body(response))
 
 
-async def _told(response: aiohttp.ClientResponse) -> bytes:
+async def _error_body(response: aiohttp.ClientResponse) -> bytes:
     """Why a stream is refused, as far as that is read."""
     pieces, size = [], 0
     async for piece in response.content.iter_any():

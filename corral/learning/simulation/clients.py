@@ -94,8 +94,8 @@ def answer(client: Client, work: Work, folder: Path) -> Answer:
         returned = client({**work.env, "FL_DIR": str(folder)})
         results = _results(work, folder, returned)
     except (Exception, SystemExit) as error:
-        said = str(error) or traceback.format_exception_only(error)[-1].strip()
-        return Answer(work.client, time.perf_counter() - started, error=said)
+        reason = str(error) or traceback.format_exception_only(error)[-1].strip()
+        return Answer(work.client, time.perf_counter() - started, error=reason)
     return Answer(work.client, time.perf_counter() - started, results=results)
 
 

@@ -50,9 +50,9 @@ class NotStarted(Exception):
 class _Silence(Exception):
     """There is no answer: it has ended, its time was over, or it does not keep to the frames."""
 
-    def __init__(self, said: bytes = b"", *, late: bool = False, why: str = "") -> None:
+    def __init__(self, received: bytes = b"", *, late: bool = False, why: str = "") -> None:
         super().__init__(why)
-        self.said = said
+        self.received = received
         self.late = late
         self.why = why
 
@@ -83,7 +83,7 @@ class Kept:
         self._running: Running | None = None
         self._answers = 0
         """That the process at hand has given."""
-        self._asked = 0
+        self._requests = 0
         """Requests so far; 0 is the start."""
         self.started = 0
         """How many processes were started so far."""
@@ -122,7 +122,7 @@ class Kept:
         self._answers = 0
         try:
             until = time.monotonic() + self._start_seconds
-            refused, said = self._exchange(b"", 0, until, _WORDS)
+            refused, received = self._exchange(b"", 0, until, _WORDS)
         except _Silence as silence:
             ended = self._ended(silence)
             if without_namespaces(ended.code, ended.output):
@@ -132,7 +132,7 @@ class Kept:
             raise NotStarted(silence.why or ended.why or "it says nothing") from None
         if refused:
             self.close()
-            raise NotStarted(said.decode(errors="replace"))
+            raise NotStarted(received.decode(errors="replace"))
         self._running.learn()
         self.missing = self._running.missing
 
@@ -151,10 +151,12 @@ class Kept:
         """
         self.start()
         used = self._answers > 0
-        self._asked += 1
-        data = _HEAD.pack(_MAGIC, _ANSWER, self._asked, len(request)) + request
+        self._requests += 1
+        data = _HEAD.pack(_MAGIC, _ANSWER, self._requests, len(request)) + request
         try:
-            refused, said = self._exchange(data, self._asked, time.monotonic() + seconds, most)
+            refused, received = self._exchange(
+                data, self._requests, time.monotonic() + seconds, most
+            )
         except _Silence as silence:
             ended = self._ended(silence)
             if used and not silence.late and not silence.why:
@@ -165,8 +167,8 @@ class Kept:
         self._answers += 1
         self._take_results()
         if refused:
-            raise Unanswered(said.decode(errors="replace"))
-        return said
+            raise Unanswered(received.decode(errors="replace"))
+        return received
 
     def _take_results(self) -> None:
         """What it left is there when its answer is. Raises Unanswered."""
@@ -187,7 +189,7 @@ class Kept:
             running.end()
         code = running.process.wait()
         self.close()
-        return Ended(code, silence.said.decode(errors="replace"), silence.late)
+        return Ended(code, silence.received.decode(errors="replace"), silence.late)
 
     def _exchange(self, data: bytes, number: int, until: float, most: int) -> tuple[bool, bytes]:
         """Send bytes and read the frame that answers; neither waits for the other.

@@ -34,7 +34,7 @@ _PARENT_DEATH: Final = 1
 
 
 @dataclass(frozen=True, slots=True)
-class _Asked:
+class _LaunchRequest:
     """What it is started for, as `process.Start` writes it down."""
 
     function: str
@@ -65,10 +65,10 @@ def main() -> None:
     """Run what the first word of the command line says."""
     words: dict[str, Any] = json.loads(sys.argv[1])
     words["control"] = _lowered(words["control"])
-    asked = _Asked(**{**words, "limits": Limits(**words["limits"])})
+    request = _LaunchRequest(**{**words, "limits": Limits(**words["limits"])})
     sys.argv[1:] = []
-    sys.path[:] = [folder for folder in asked.path if os.path.isabs(folder)]
-    _begin(asked, _placed(asked))
+    sys.path[:] = [folder for folder in request.path if os.path.isabs(folder)]
+    _begin(request, _placed(request))
 
 
 def _lowered(control: int) -> int:
@@ -85,51 +85,51 @@ def _say(code: int, why: object) -> NoReturn:
     os._exit(code)
 
 
-def _placed(asked: _Asked) -> _Place:
-    missing = [*asked.lacking, *unknown_rights()]
-    _refuse_if(asked, missing)
-    if not asked.namespaces:
+def _placed(request: _LaunchRequest) -> _Place:
+    missing = [*request.lacking, *unknown_rights()]
+    _refuse_if(request, missing)
+    if not request.namespaces:
         from corral.podtools.confine.plain import make_home
 
-        home, folders = make_home(asked.temporary, asked.writable)
+        home, folders = make_home(request.temporary, request.writable)
         proc = os.open("/proc", os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
         return _Place(None, home, proc, folders, missing)
     root = os.geteuid() == 0
     try:
-        size = min(asked.limits.disk, asked.limits.memory)
-        entered = enter([*own_files(), *asked.readable], asked.writable, size)
+        size = min(request.limits.disk, request.limits.memory)
+        entered = enter([*own_files(), *request.readable], request.writable, size)
     except OSError as err:
         _say(NO_NAMESPACES, err)
     if entered.user is None and root:
         missing.append("user")
-        _refuse_if(asked, missing)
+        _refuse_if(request, missing)
     return _Place(entered, HOME, entered.proc, entered.folders, missing)
 
 
-def _refuse_if(asked: _Asked, missing: Sequence[str]) -> None:
-    lacking = [name for name in asked.demanded if name in missing]
+def _refuse_if(request: _LaunchRequest, missing: Sequence[str]) -> None:
+    lacking = [name for name in request.demanded if name in missing]
     if lacking:
         _say(UNCONFINED, f"this machine does not give what is demanded: {', '.join(lacking)}")
 
 
-def _begin(asked: _Asked, place: _Place) -> NoReturn:
+def _begin(request: _LaunchRequest, place: _Place) -> NoReturn:
     os.environ.update(HOME=place.home, TMPDIR=place.home)
     first = _first() if place.entered is not None else 0
-    tell, told = os.pipe2(os.O_CLOEXEC)
+    starting, started = os.pipe2(os.O_CLOEXEC)
     child = os.fork()
     if child == 0:
-        os.close(tell)
-        _run(asked, place, told)
-    os.close(told)
-    confined = os.read(tell, 1) == b"1"
+        os.close(starting)
+        _run(request, place, started)
+    os.close(started)
+    confined = os.read(starting, 1) == b"1"
     nothing = os.open(os.devnull, os.O_RDWR)
     for fd in (0, 1, 2):
         os.dup2(nothing, fd)
-    parent = socket.socket(fileno=asked.control)
+    parent = socket.socket(fileno=request.control)
     if confined:
         _report(parent, place)
     watched = Watched(
-        child, asked.limits, place.proc, parent.fileno(), place.folders, place.entered is not None
+        child, request.limits, place.proc, parent.fileno(), place.folders, place.entered is not None
     )
     code = watch(watched)
     if first:
@@ -179,21 +179,21 @@ def _first() -> int:
     os._exit(0)
 
 
-def _run(asked: _Asked, place: _Place, told: int) -> NoReturn:
+def _run(request: _LaunchRequest, place: _Place, started: int) -> NoReturn:
     """In the process that runs the code."""
     try:
         if place.entered is not None:
             become(place.entered)
         prctl("parent death", _PARENT_DEATH, signal.SIGKILL)
         os.chdir(place.home)
-        os.closerange(3, told)
-        os.closerange(told + 1, 4096)
-        confine(asked.readable, [*asked.writable, place.home], asked.limits)
+        os.closerange(3, started)
+        os.closerange(started + 1, 4096)
+        confine(request.readable, [*request.writable, place.home], request.limits)
     except (ConfineError, OSError, ValueError) as err:
         _say(UNCONFINED, err)
-    os.write(told, b"1")
-    os.close(told)
+    os.write(started, b"1")
+    os.close(started)
     from importlib import import_module
 
-    module, _, function = asked.function.partition(":")
-    sys.exit(getattr(import_module(module), function)(asked.arguments))
+    module, _, function = request.function.partition(":")
+    sys.exit(getattr(import_module(module), function)(request.arguments))

@@ -501,6 +501,6 @@ def ends(
 
 def record_of(message: Message) -> Record:
     """A message without an error."""
-    said: Any = message
-    headers = tuple((name, value or b"") for name, value in said.headers() or ())
-    return Record(said.offset(), said.key(), said.value(), headers, said.timestamp()[1] / 1000)
+    raw: Any = message
+    headers = tuple((name, value or b"") for name, value in raw.headers() or ())
+    return Record(raw.offset(), raw.key(), raw.value(), headers, raw.timestamp()[1] / 1000)

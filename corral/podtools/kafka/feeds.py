@@ -105,11 +105,11 @@ class Feed:
         """
         out = []
         for message in self._consumer.consume(most, timeout=seconds):
-            said: Any = message
-            error = said.error()
+            raw: Any = message
+            error = raw.error()
             if error is None:
                 self._lost_since = math.inf
-                self.positions[said.partition()] = said.offset() + 1
+                self.positions[raw.partition()] = raw.offset() + 1
                 out.append(record_of(message))
             else:
                 self._judge(error)

@@ -48,16 +48,16 @@ class _Dtype:
 class _Notes:
     """What was said about an array."""
 
-    __slots__ = ("said",)
+    __slots__ = ("parts",)
 
     def __init__(self) -> None:
-        self.said: tuple[object, object, object, object] | None = None
+        self.parts: tuple[object, object, object, object] | None = None
 
     def __setstate__(self, state: object) -> None:
         if not isinstance(state, tuple) or len(state) != 5:
             raise pickle.UnpicklingError("its state is not that of an array")
         _, shape, dtype, fortran, data = state
-        self.said = (data, dtype, shape, "F" if fortran else "C")
+        self.parts = (data, dtype, shape, "F" if fortran else "C")
 
 
 class _Ndarray:
@@ -83,7 +83,7 @@ class _FromBuffer:
 
     def __call__(self, data: object, dtype: object, shape: object, order: object) -> _Notes:
         notes = _Notes()
-        notes.said = (data, dtype, shape, order)
+        notes.parts = (data, dtype, shape, order)
         return notes
 
 
@@ -137,9 +137,9 @@ def array_from_pickle(data: bytes) -> Array:
         notes = _NotesOnly(io.BytesIO(data)).load()
     except Exception as error:  # a pickle can raise anything that its words can make
         raise ValueError(str(error) or type(error).__name__) from error
-    if not isinstance(notes, _Notes) or notes.said is None:
+    if not isinstance(notes, _Notes) or notes.parts is None:
         raise ValueError("it is something else than an array")
-    return _made(*notes.said)
+    return _made(*notes.parts)
 
 
 def _made(data: object, dtype: object, shape: object, order: object) -> Array:

@@ -88,8 +88,8 @@ def _ranges(value: Any, what: str) -> list[Range]:
         raise MessageError(f"{what}: {error}") from error
 
 
-def _whole(said: Mapping[str, Any], key: str, what: str) -> int:
-    value = said.get(key)
+def _whole(fields: Mapping[str, Any], key: str, what: str) -> int:
+    value = fields.get(key)
     if isinstance(value, bool) or not isinstance(value, int):
         raise MessageError(f"{what}: `{key}` is no whole number")
     if abs(value) > LARGEST_NUMBER:
@@ -114,7 +114,7 @@ class ModelControl:
     """It is the final one, and is to be tested instead of trained."""
 
     def encode(self) -> bytes:
-        said = {
+        fields = {
             "topic": ranges_text(self.weights),
             "version": self.version,
             "training_settings": dict(self.training_settings),
@@ -123,24 +123,24 @@ class ModelControl:
             "framework": self.framework,
         }
         if self.test:
-            said["test"] = True
-        return json.dumps(said).encode()
+            fields["test"] = True
+        return json.dumps(fields).encode()
 
     @classmethod
     def decode(cls, data: bytes | None) -> ModelControl:
         what = "model control"
-        said = _object(data, what)
-        architecture = said.get("model_architecture")
+        fields = _object(data, what)
+        architecture = fields.get("model_architecture")
         if isinstance(architecture, dict):
             architecture = json.dumps(architecture)
         return cls(
-            _ranges(said.get("topic"), what),
-            _whole(said, "version", what),
-            _nested(said.get("training_settings"), what),
+            _ranges(fields.get("topic"), what),
+            _whole(fields, "version", what),
+            _nested(fields.get("training_settings"), what),
             architecture if isinstance(architecture, str) else "",
-            _nested(said.get("model_compile_args"), what),
-            str(said.get("framework") or "tf"),
-            said.get("test") is True,
+            _nested(fields.get("model_compile_args"), what),
+            str(fields.get("framework") or "tf"),
+            fields.get("test") is True,
         )
 
 
@@ -179,18 +179,18 @@ class ModelAnnouncement:
     @classmethod
     def decode(cls, data: bytes | None) -> ModelAnnouncement:
         what = "model announcement"
-        said = _object(data, what)
-        format_ = _nested(said.get("model_format"), what)
-        params = _nested(said.get("federated_params"), what)
+        fields = _object(data, what)
+        format_ = _nested(fields.get("model_format"), what)
+        params = _nested(fields.get("federated_params"), what)
         return cls(
             str(format_.get("input_shape") or ""),
             str(format_.get("output_shape") or ""),
             str(params.get("federated_string_id") or ""),
             _nested(params.get("data_restriction"), what),
             _whole(params, "min_data", what),
-            str(said.get("framework") or "tf"),
-            bool(said.get("distributed")),
-            bool(said.get("incremental")),
+            str(fields.get("framework") or "tf"),
+            bool(fields.get("distributed")),
+            bool(fields.get("incremental")),
         )
 
 
@@ -226,38 +226,38 @@ class ClientControl:
     """Of a stream: how far it was read for this update, as ranges from the first message on."""
 
     def encode(self) -> bytes:
-        said = {
+        fields = {
             "topic": ranges_text(self.weights),
             "version": self.version,
             "metrics": dict(self.metrics),
             "num_data": self.num_data,
         }
         if self.tests:
-            said["tests"] = True
+            fields["tests"] = True
         if self.data:
-            said["data"] = self.data
-        data = json.dumps(said).encode()
+            fields["data"] = self.data
+        data = json.dumps(fields).encode()
         if len(data) > CONTROL:
             # thousands of epochs: the last ones say what came of them
-            data = json.dumps({**said, "metrics": _shortened(self.metrics)}).encode()
+            data = json.dumps({**fields, "metrics": _shortened(self.metrics)}).encode()
         return data
 
     @classmethod
     def decode(cls, data: bytes | None) -> ClientControl:
         what = "client control"
-        said = _object(data, what)
-        number = _whole(said, "num_data", what)
+        fields = _object(data, what)
+        number = _whole(fields, "num_data", what)
         if number < 1:
             raise MessageError(f"{what}: `num_data` is {number}: an update of nothing")
         if number > SAMPLES:
             raise MessageError(f"{what}: `num_data` is more than {SAMPLES}: nobody has so much")
         return cls(
-            _ranges(said.get("topic"), what),
-            _whole(said, "version", what),
+            _ranges(fields.get("topic"), what),
+            _whole(fields, "version", what),
             number,
-            _metrics(_nested(said.get("metrics"), what)),
-            said.get("tests") is True,
-            said["data"] if isinstance(said.get("data"), str) else "",
+            _metrics(_nested(fields.get("metrics"), what)),
+            fields.get("tests") is True,
+            fields["data"] if isinstance(fields.get("data"), str) else "",
         )
 
 
@@ -270,10 +270,10 @@ def _shortened(metrics: Mapping[str, Any]) -> dict[str, Any]:
     return out
 
 
-def _metrics(said: Mapping[str, Any]) -> dict[str, Any]:
+def _metrics(fields: Mapping[str, Any]) -> dict[str, Any]:
     """What is a number by a name, or a list of them; the rest is nobody's measure."""
-    out: dict[str, Any] = {part: _named(said.get(part)) for part in ("training", "validation")}
-    seconds: Any = said.get(SECONDS)
+    out: dict[str, Any] = {part: _named(fields.get(part)) for part in ("training", "validation")}
+    seconds: Any = fields.get(SECONDS)
     if _is_number(seconds) and seconds >= 0:
         out[SECONDS] = seconds
     return out
@@ -315,26 +315,26 @@ class ClientTest:
     matrix: Matrix | None = None
 
     def encode(self) -> bytes:
-        said: dict[str, Any] = {"samples": self.samples, "metrics": dict(self.metrics)}
+        fields: dict[str, Any] = {"samples": self.samples, "metrics": dict(self.metrics)}
         rows = json.dumps(self.matrix, separators=(",", ":"))
         if self.matrix and len(rows) < CONTROL - 10_000:
-            said["confusion_matrix"] = self.matrix
-        return json.dumps({"test": said, "version": -1}, separators=(",", ":")).encode()
+            fields["confusion_matrix"] = self.matrix
+        return json.dumps({"test": fields, "version": -1}, separators=(",", ":")).encode()
 
     @classmethod
     def decode(cls, data: bytes | None) -> ClientTest | None:
         """None where the message is another one. Raises MessageError."""
         what = "client test"
-        said = _object(data, what).get("test")
-        if not isinstance(said, dict):
+        fields = _object(data, what).get("test")
+        if not isinstance(fields, dict):
             return None
-        samples = _whole(said, "samples", what)
+        samples = _whole(fields, "samples", what)
         if not 0 < samples <= SAMPLES:
             raise MessageError(f"{what}: `samples` is {samples}")
         return cls(
             samples,
-            _named(_nested(said.get("metrics"), what)),
-            _matrix(said.get("confusion_matrix"), what),
+            _named(_nested(fields.get("metrics"), what)),
+            _matrix(fields.get("confusion_matrix"), what),
         )
 
 
@@ -372,7 +372,7 @@ class DataControl:
     client_id: str = ""
 
     def encode(self) -> bytes:
-        said: dict[str, Any] = {
+        fields: dict[str, Any] = {
             "topic": self.topic,
             "unsupervised_topic": self.unsupervised_topic,
             "input_format": self.input_format,
@@ -385,37 +385,37 @@ class DataControl:
             "incremental": self.incremental,
         }
         if self.federated_string_id:
-            said["federated_string_id"] = self.federated_string_id
+            fields["federated_string_id"] = self.federated_string_id
         if self.client_id:
-            said["client_id"] = self.client_id
-        return json.dumps(said).encode()
+            fields["client_id"] = self.client_id
+        return json.dumps(fields).encode()
 
     @classmethod
     def decode(cls, data: bytes | None) -> DataControl:
         what = "data control"
-        said = _object(data, what)
-        topic = said.get("topic")
-        incremental = bool(said.get("incremental"))
+        fields = _object(data, what)
+        topic = fields.get("topic")
+        incremental = bool(fields.get("incremental"))
         if not isinstance(topic, str) or not topic:
             raise MessageError(f"{what}: `topic` is no text")
         if not incremental:
             _ranges(topic, what)
-        unlabelled = said.get("unsupervised_topic") or None
+        unlabelled = fields.get("unsupervised_topic") or None
         if unlabelled is not None and not isinstance(unlabelled, str):
             raise MessageError(f"{what}: `unsupervised_topic` is no text")
         return cls(
             topic,
-            str(said.get("input_format") or "RAW"),
-            _nested(said.get("input_config"), what),
-            None if said.get("total_msg") is None else _whole(said, "total_msg", what),
-            _share(said, "validation_rate", what),
-            _share(said, "test_rate", what),
+            str(fields.get("input_format") or "RAW"),
+            _nested(fields.get("input_config"), what),
+            None if fields.get("total_msg") is None else _whole(fields, "total_msg", what),
+            _share(fields, "validation_rate", what),
+            _share(fields, "test_rate", what),
             unlabelled,
-            str(said.get("description") or ""),
-            _nested(said.get("dataset_restrictions"), what),
+            str(fields.get("description") or ""),
+            _nested(fields.get("dataset_restrictions"), what),
             incremental,
-            str(said.get("federated_string_id") or ""),
-            str(said.get("client_id") or ""),
+            str(fields.get("federated_string_id") or ""),
+            str(fields.get("client_id") or ""),
         )
 
     def spec(self) -> dict[str, Any]:
@@ -441,8 +441,8 @@ class DataControl:
         return out
 
 
-def _share(said: Mapping[str, Any], key: str, what: str) -> float:
-    value = said.get(key) or 0.0
+def _share(fields: Mapping[str, Any], key: str, what: str) -> float:
+    value = fields.get(key) or 0.0
     if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value < 1:
         raise MessageError(f"{what}: `{key}` is no share of 0 to 1")
     return float(value)

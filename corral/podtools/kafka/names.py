@@ -37,10 +37,10 @@ class Names:
         Raises:
             ValueError: it is no such thing.
         """
-        said = json.loads(text) if text else {}
-        if not isinstance(said, dict) or not all(isinstance(v, str) for v in said.values()):
+        given = json.loads(text) if text else {}
+        if not isinstance(given, dict) or not all(isinstance(v, str) for v in given.values()):
             raise ValueError("names of topics are texts by their roles")
-        return cls(federated_id, {**_DEFAULTS, **said})
+        return cls(federated_id, {**_DEFAULTS, **given})
 
     def _name(self, role: str, client: str = "") -> str:
         return self.templates[role].replace("{id}", self.federated_id).replace("{client}", client)

@@ -80,23 +80,23 @@ def raw_bytes(value: Any) -> bytes:
 
 def _raw(config: Mapping[str, Any], part: str) -> Decode:
     kind = str(config.get(f"{part}_type") or config.get("type") or "")
-    said = str(config.get(f"{part}_reshape") or "")
+    setting = str(config.get(f"{part}_reshape") or "")
     if kind == "string":
         return lambda data: np.array(data.decode())
     if kind not in _TYPES:
         raise RecordError(f"unknown {part}_type {kind!r}: use one of {', '.join(_TYPES)}")
     dtype = np.dtype(_TYPES[kind])
     try:
-        shape = tuple(int(word) for word in said.split())
+        shape = tuple(int(word) for word in setting.split())
     except ValueError as error:
-        raise RecordError(f"{part}_reshape {said!r} is no shape such as '28 28'") from error
+        raise RecordError(f"{part}_reshape {setting!r} is no shape such as '28 28'") from error
     shape = () if shape == (1,) else shape
     size = int(np.prod(shape, dtype=np.int64)) * dtype.itemsize
 
     def decode(data: bytes) -> Array:
         if len(data) != size:
             raise RecordError(
-                f"its {part} has {len(data)} bytes; {kind} of shape {said or 'one'} has {size}"
+                f"its {part} has {len(data)} bytes; {kind} of shape {setting or 'one'} has {size}"
             )
         return np.frombuffer(data, dtype).reshape(shape)
 
@@ -106,9 +106,9 @@ def _raw(config: Mapping[str, Any], part: str) -> Decode:
 def _avro(config: Mapping[str, Any], part: str) -> Decode:
     import fastavro
 
-    said: Any = config.get(f"{part}_scheme")
+    setting: Any = config.get(f"{part}_scheme")
     try:
-        scheme = fastavro.parse_schema(json.loads(said) if isinstance(said, str) else said)
+        scheme = fastavro.parse_schema(json.loads(setting) if isinstance(setting, str) else setting)
     except Exception as error:
         raise RecordError(f"{part}_scheme is no Avro schema: {error}") from error
 

@@ -93,7 +93,7 @@ class WeightsReader:
         self._got = 0
         """Parts of the current array that have come."""
         self._wanted = 0
-        self.seen: set[int] = set()
+        self.places: set[int] = set()
 
     def add(
         self, key: bytes | None, value: bytes | None, headers: Iterable[tuple[str, bytes]]
@@ -104,11 +104,11 @@ class WeightsReader:
         self._left -= len(value)
         if self._left < 0:
             raise WeightsError("the weights are larger than the model")
-        said = dict(headers or ())
-        number, count = _chunk(said.get(CHUNK))
+        header = dict(headers or ())
+        number, count = _chunk(header.get(CHUNK))
         if number != self._got or (number and (place, count) != (self._place, self._wanted)):
             raise WeightsError(f"array {place}: part {number} of {count} is out of its order")
-        if place in self.seen:
+        if place in self.places:
             raise WeightsError(f"array {place} comes twice")
         self._place, self._wanted = place, count
         if number:
@@ -119,16 +119,16 @@ class WeightsReader:
         if self._got < count:
             return
         whole, self._whole, self._got = self._whole.data(), _Whole(b"", 0, 0), 0
-        self.seen.add(place)
-        self._take(place, self._decode(place, whole, said.get(ENCODING, b"")))
+        self.places.add(place)
+        self._take(place, self._decode(place, whole, header.get(ENCODING, b"")))
 
     def finish(self, count: int) -> None:
         """Raises WeightsError where one of so many arrays is missing."""
         if self._got:
             raise WeightsError(f"array {self._place} is not whole")
-        missing = sorted(set(range(count)) - self.seen)
-        if missing or len(self.seen) != count:
-            raise WeightsError(f"there are {len(self.seen)} arrays, not {count}")
+        missing = sorted(set(range(count)) - self.places)
+        if missing or len(self.places) != count:
+            raise WeightsError(f"there are {len(self.places)} arrays, not {count}")
 
     def _decode(self, place: int, data: memoryview, encoding: bytes) -> Array:
         if bytes(data[: len(_MAGIC)]) == _MAGIC and encoding in (b"", _NPY):
@@ -192,13 +192,13 @@ def _place(key: bytes | None) -> int:
     return place
 
 
-def _chunk(said: bytes | None) -> tuple[int, int]:
-    if said is None:
+def _chunk(header: bytes | None) -> tuple[int, int]:
+    if header is None:
         return 0, 1
-    number, _, count = said.decode(errors="replace").partition("/")
-    figures = number.isdecimal() and count.isdecimal() and len(said) < _FIGURES
+    number, _, count = header.decode(errors="replace").partition("/")
+    figures = number.isdecimal() and count.isdecimal() and len(header) < _FIGURES
     if not figures or int(number) >= int(count):
-        raise WeightsError(f"{said[:50]!r} is no part of an array")
+        raise WeightsError(f"{header[:50]!r} is no part of an array")
     return int(number), int(count)
 
 

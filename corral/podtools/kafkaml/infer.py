@@ -126,22 +126,22 @@ class Worker:
     def _commit(self, consumer: Consumer, messages: Sequence[Message]) -> None:
         last: dict[tuple[str, int], int] = {}
         for message in messages:
-            said: Any = message
-            last[said.topic(), said.partition()] = said.offset() + 1
+            record: Any = message
+            last[record.topic(), record.partition()] = record.offset() + 1
         places = [TopicPartition(topic, part, offset) for (topic, part), offset in last.items()]
         consumer.commit(offsets=places, asynchronous=False)
 
     def _answer(self, messages: Sequence[Message], producer: Producer) -> None:
         samples: list[Array] = []
-        asked: list[Message] = []
+        batch: list[Message] = []
         for message in messages:
-            said: Any = message
+            record: Any = message
             try:
-                samples.append(self._sample(said.value() or b""))
-                asked.append(message)
+                samples.append(self._sample(record.value() or b""))
+                batch.append(message)
             except RecordError as error:
-                logger.warning("message %d is left out: %s", said.offset(), error)
-        if not asked:
+                logger.warning("message %d is left out: %s", record.offset(), error)
+        if not batch:
             return
         answers = self._model.ask(np.stack(samples))
         failed: list[str] = []
@@ -151,7 +151,7 @@ class Worker:
                 failed.append(error.str())
 
         count = 0
-        for message, values in zip(asked, answers, strict=True):
+        for message, values in zip(batch, answers, strict=True):
             if isinstance(values, str):
                 place: Any = message
                 logger.warning("message %d has no answer: %s", place.offset(), values)
@@ -173,12 +173,12 @@ class Worker:
         return found.reshape(shape)
 
     def _send(self, producer: Producer, message: Message, values: Array, stored: Any) -> None:
-        settings, said = self._settings, message
+        settings, record = self._settings, message
         value: Any = json.dumps({"values": values.tolist()})
         topic = settings.output_topic
         if settings.limit is not None and float(values.max()) < settings.limit:
-            topic, value = settings.upper, said.value()
-        headers: Any = said.headers()
+            topic, value = settings.upper, record.value()
+        headers: Any = record.headers()
         producer.produce(topic, value=value, headers=headers, on_delivery=stored)
         producer.poll(0)
 

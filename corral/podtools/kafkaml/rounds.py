@@ -186,7 +186,7 @@ class Rounds:
                     self.started = self.started or now
                 self.published = str(entry["range"])
             case "update":
-                self._seen(entry)
+                self._take_update(entry)
                 self.counted.add((entry["client"], entry["version"]))
                 self._learn(entry)
                 if self.settings.mode == "async":
@@ -195,7 +195,7 @@ class Rounds:
                 elif entry["version"] == self.version:
                     self.updates[entry["client"]] = entry
             case "ignored":
-                self._seen(entry)
+                self._take_update(entry)
                 if entry.get("unfit"):
                     self.unfit.add((entry["client"], entry["version"]))
             case "extended" if entry["version"] == self.version:
@@ -219,7 +219,7 @@ class Rounds:
             case "asked":
                 self.asked, self.began = tuple(entry["clients"]), now
             case "tested":
-                self._seen(entry)
+                self._take_update(entry)
                 self.tests.setdefault(entry["client"], entry)
             case "finished":
                 self.ended = "finished"
@@ -233,7 +233,7 @@ class Rounds:
         spent = float(metrics.get("training_seconds") or 0.0)
         self.trained[client] = self.trained.get(client, 0.0) + spent
 
-    def _seen(self, entry: Entry) -> None:
+    def _take_update(self, entry: Entry) -> None:
         self.position = max(self.position, int(entry["offset"]) + 1)
 
     # -- messages --------------------------------------------------------------------------------
@@ -365,6 +365,6 @@ def sent_version(version: int, rounds: int) -> int:
     return LAST if version >= rounds - 1 else version
 
 
-def answer_version(said: int, rounds: int) -> int:
+def answer_version(announced: int, rounds: int) -> int:
     """The version that a client began from, by the ``version`` of its message."""
-    return rounds - 1 if said == LAST else said - 1
+    return rounds - 1 if announced == LAST else announced - 1

@@ -31,7 +31,7 @@ from corral.podtools.kafkaml.strategies import strategy_name
 from corral.podtools.models.confusion import summed
 from corral.podtools.models.inside import read_metadata, read_weights, write_weights
 
-__all__ = ["Report", "Told", "deployment_of", "fitting", "judged", "main"]
+__all__ = ["DeploymentFolder", "Report", "deployment_of", "fitting", "judged", "main"]
 
 logger = logging.getLogger(__name__)
 
@@ -53,8 +53,8 @@ def deployment_of(
     spec: Mapping[str, Any], names: Names, model: Mapping[str, str], result: int
 ) -> Deployment:
     """What an object's spec and a model's file say together. Raises InvalidConfig."""
-    said = spec.get("aggregation") or {}
-    rule = strategy(strategy_name(str(said.get("strategy") or "")), said.get("config") or {})
+    fields = spec.get("aggregation") or {}
+    rule = strategy(strategy_name(str(fields.get("strategy") or "")), fields.get("config") or {})
     arguments = json.loads(model.get("compile_args") or "{}")
     for key, name in (("optimizer", "optimizer"), ("loss", "loss"), ("metrics", "metrics")):
         if spec.get(key):
@@ -64,14 +64,14 @@ def deployment_of(
     return Deployment(
         names=names,
         rounds=RoundSettings(
-            rounds=said.get("rounds") or 15,
-            mode=said.get("mode") or "sync",
-            k=said.get("kOfN"),
+            rounds=fields.get("rounds") or 15,
+            mode=fields.get("mode") or "sync",
+            k=fields.get("kOfN"),
             at_least=max((spec.get("clients") or {}).get("min") or 1, 1),
             open=bool((spec.get("clients") or {}).get("external")),
-            enough=said.get("minUpdates") or 1,
-            timeout=float(said.get("timeoutSeconds", 600)),
-            on_timeout=said.get("onTimeout") or "aggregate",
+            enough=fields.get("minUpdates") or 1,
+            timeout=float(fields.get("timeoutSeconds", 600)),
+            on_timeout=fields.get("onTimeout") or "aggregate",
             streams=bool(spec.get("incremental")),
         ),
         framework=model.get("framework") or "tf",
@@ -81,8 +81,8 @@ def deployment_of(
         incremental=bool(spec.get("incremental")),
         input_shape=model.get("input_shape") or "",
         output_shape=model.get("output_shape") or "",
-        strategy=str(said.get("strategy") or "fedavg"),
-        config=said.get("config") or {},
+        strategy=str(fields.get("strategy") or "fedavg"),
+        config=fields.get("config") or {},
         data_restriction=spec.get("dataRestriction") or {},
         min_data=int(spec.get("minData") or 0),
         legacy=bool(spec.get("legacyWeights")),
@@ -106,7 +106,7 @@ def _training(spec: Mapping[str, Any], rule: Mapping[str, float]) -> dict[str, A
     return out
 
 
-class Told:
+class DeploymentFolder:
     """What the controller says: the deployment's spec, and its clients."""
 
     def __init__(self, folder: Path, result: int) -> None:
@@ -119,8 +119,8 @@ class Told:
 
     def clients(self) -> tuple[Collection[str], Collection[str]]:
         """Those that take part, and those of them that have ended."""
-        said = json.loads((self._folder / "clients.json").read_text())
-        mine = [client for client in said if client.get("result", self._result) == self._result]
+        fields = json.loads((self._folder / "clients.json").read_text())
+        mine = [client for client in fields if client.get("result", self._result) == self._result]
         names = {client["clientId"] for client in mine}
         return names, {c["clientId"] for c in mine if c.get("phase") in ENDED}
 
@@ -128,16 +128,18 @@ class Told:
 class Report:
     """Leaves what there is to tell where the uploader finds it."""
 
-    def __init__(self, told: Told, result: int, model: Path, target: Path) -> None:
-        self._heard = told
+    def __init__(
+        self, deployment_folder: DeploymentFolder, result: int, model: Path, target: Path
+    ) -> None:
+        self._deployment = deployment_folder
         self._result = result
         self._model = model
         self._target = target
-        self._told: tuple[int, str, int, str, int] | None = None
+        self._reported: tuple[int, str, int, str, int] | None = None
         self._rejected: dict[str, tuple[int, str]] = {}
 
     def clients(self) -> tuple[Collection[str], Collection[str]]:
-        return self._heard.clients()
+        return self._deployment.clients()
 
     def remark(self, client: str, why: str) -> None:
         if client not in self._rejected and len(self._rejected) >= STRANGERS:
@@ -150,9 +152,9 @@ class Report:
     def progress(self, rounds: Rounds) -> None:
         rejected = sum(count for count, _ in self._rejected.values())
         now = (rounds.version, rounds.ended, rejected, rounds.published, len(rounds.tests))
-        if now != self._told:
+        if now != self._reported:
             self._leave("progress.json", fitting(self._made(rounds), PROGRESS))
-            self._told = now
+            self._reported = now
 
     def _made(self, rounds: Rounds) -> dict[str, Any]:
         last = (rounds.history[-1].get("metrics") if rounds.history else None) or {}
@@ -189,22 +191,22 @@ class Report:
             clients.setdefault(name, {}).update({"rejected": count, "message": why})
         return {"result": result, "clients": clients}
 
-    def _leave(self, name: str, said: Mapping[str, Any]) -> None:
+    def _leave(self, name: str, fields: Mapping[str, Any]) -> None:
         made = self._target / f"{name}.part"
-        made.write_text(json.dumps(said))
+        made.write_text(json.dumps(fields))
         made.rename(self._target / name)
 
     def publish(self, weights: Sequence[Array], rounds: Rounds) -> str:
         """Leave the model for the uploader, which pushes it when this process has ended."""
         write_weights(self._target / "update", weights, read_metadata(self._model))
         last = rounds.history[-1] if rounds.history else {}
-        said = {
+        fields = {
             "format": "safetensors",
             "rounds": len(rounds.history),
             "num_samples": int(last.get("samples") or 0),
             "metrics": last.get("metrics") or {},
         }
-        self._leave("result.json", said)
+        self._leave("result.json", fields)
         return ""
 
 
@@ -223,26 +225,26 @@ def judged(tests: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     return {**out, "confusion_matrix": matrix} if matrix else out
 
 
-def fitting(said: dict[str, Any], limit: int) -> dict[str, Any]:
+def fitting(fields: dict[str, Any], limit: int) -> dict[str, Any]:
     """As much of a report as fits.
 
     First metrics of clients are left out, then old rounds, then why updates did not count, and at
     last clients.
     """
-    if len(json.dumps(said)) <= limit:
-        return said
-    for client in said["clients"].values():
+    if len(json.dumps(fields)) <= limit:
+        return fields
+    for client in fields["clients"].values():
         client.pop("metrics", None)
-    rounds = said["result"]["rounds"]
-    while rounds and len(json.dumps(said)) > limit:
+    rounds = fields["result"]["rounds"]
+    while rounds and len(json.dumps(fields)) > limit:
         del rounds[: max(len(rounds) // 4, 1)]
-    if len(json.dumps(said)) > limit:
-        for client in said["clients"].values():
+    if len(json.dumps(fields)) > limit:
+        for client in fields["clients"].values():
             client.pop("message", None)
-    while said["clients"] and len(json.dumps(said)) > limit:
-        kept = list(said["clients"].items())
-        said["clients"] = dict(kept[: len(kept) // 2])
-    return said
+    while fields["clients"] and len(json.dumps(fields)) > limit:
+        kept = list(fields["clients"].items())
+        fields["clients"] = dict(kept[: len(kept) // 2])
+    return fields
 
 
 def _round(entry: Mapping[str, Any]) -> dict[str, Any]:
@@ -263,13 +265,15 @@ def _round(entry: Mapping[str, Any]) -> dict[str, Any]:
 def _serve(env: Mapping[str, str]) -> Rounds:
     target = Path(env.get("FL_DIR") or "/fl")
     result = int(env.get("RESULT_ID") or 1)
-    told = Told(Path(env.get("KAFKAML_DEPLOYMENT_DIR") or "/kafkaml/deployment"), result)
+    deployment_folder = DeploymentFolder(
+        Path(env.get("KAFKAML_DEPLOYMENT_DIR") or "/kafkaml/deployment"), result
+    )
     model = target / "model"
     names = Names.of(env["FEDERATED_STRING_ID"], env.get("KAFKAML_TOPICS", ""))
-    deployment = deployment_of(told.spec(), names, read_metadata(model), result)
+    deployment = deployment_of(deployment_folder.spec(), names, read_metadata(model), result)
     access = Access.from_environment(env, "BOOTSTRAP_SERVERS")
     first = [np.asarray(array) for array in read_weights(model)]
-    server = Server(access, deployment, first, Report(told, result, model, target))
+    server = Server(access, deployment, first, Report(deployment_folder, result, model, target))
     del first  # the server lets go of them when it can
     return server.run()
 

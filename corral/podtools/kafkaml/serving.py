@@ -2,8 +2,8 @@
 
 Everything is decided by `rounds.Rounds` and written to the state topic before it is done, so that a
 server that was killed goes on where it was. Updates are folded one by one from Kafka: memory is
-that of the model, whatever the number of clients. ``Told`` is whoever wants to know (the object's
-status); it is told again after a restart.
+that of the model, whatever the number of clients. ``Observer`` is notified of
+the progress (for the object's status), and again after a restart.
 """
 
 from __future__ import annotations
@@ -73,7 +73,7 @@ from corral.podtools.kafkaml.rounds import (
 )
 from corral.podtools.kafkaml.strategies import strategy_name
 
-__all__ = ["Deployment", "Server", "Told", "merged"]
+__all__ = ["Deployment", "Observer", "Server", "merged"]
 
 logger = logging.getLogger(__name__)
 
@@ -88,8 +88,8 @@ HEAD: Final = 4096
 """Bytes that the format of an array adds to it, at most."""
 
 
-class Told(Protocol):
-    """Whoever wants to know how it goes."""
+class Observer(Protocol):
+    """What the server notifies of its progress, and what knows the clients."""
 
     def clients(self) -> tuple[Collection[str], Collection[str]]:
         """Those that take part, and those of them that will never send again."""
@@ -136,7 +136,7 @@ class Server:
         access: Access,
         deployment: Deployment,
         first: Sequence[Array],
-        told: Told,
+        observer: Observer,
         *,
         clock: Callable[[], float] = time.time,
     ) -> None:
@@ -144,7 +144,7 @@ class Server:
         self._access = access
         self._deployment = deployment
         self._names = deployment.names
-        self._told = told
+        self._observer = observer
         self._clock = clock
         self._current = list(first)
         """Weights of the version that is on."""
@@ -175,7 +175,7 @@ class Server:
                 if self._names.state not in why:
                     self._log(sender, {"type": "failed", "why": why})
                 self._rounds.take({"type": "failed", "why": why}, self._clock())
-            self._told.progress(self._rounds)
+            self._observer.progress(self._rounds)
         return self._rounds
 
     def _serve(self, sender: Sender) -> None:
@@ -184,13 +184,13 @@ class Server:
             self._announce(sender)
         if self._rounds.ended == "finished":
             # whoever keeps the model may not have got to it
-            self._told.publish(self._current, self._rounds)
+            self._observer.publish(self._current, self._rounds)
         with Follower(
             self._access, self._names.client_control, start=self._rounds.position
         ) as heard:
             while not self._rounds.ended:
                 self._step(sender, heard)
-                self._told.progress(self._rounds)
+                self._observer.progress(self._rounds)
 
     # -- the log ---------------------------------------------------------------------------------
 
@@ -232,7 +232,7 @@ class Server:
     def _step(self, sender: Sender, heard: Follower) -> None:
         now = self._clock()
         if now - self._looked > LOOK:
-            self._clients, self._looked = self._told.clients(), now
+            self._clients, self._looked = self._observer.clients(), now
         rounds = self._rounds
         match rounds.next(now, *self._clients):
             case Publish(version=version):
@@ -254,7 +254,7 @@ class Server:
                 self._tell(sender, control)
                 self._write(sender, type="asked", clients=list(clients))
             case Finish(version=version):
-                where = self._told.publish(self._current, rounds)
+                where = self._observer.publish(self._current, rounds)
                 self._write(sender, type="finished", version=version, model_ref=where)
             case Fail(why=why):
                 self._write(sender, type="failed", why=why)
@@ -319,18 +319,18 @@ class Server:
             if test is not None:
                 self._hear_test(sender, record, client, test)
                 return
-            said = ClientControl.decode(record.value)
+            message = ClientControl.decode(record.value)
         except MessageError as error:
             self._ignore(sender, record, client, str(error))
             return
-        version = answer_version(said.version, self._deployment.rounds.rounds)
+        version = answer_version(message.version, self._deployment.rounds.rounds)
         known = self._clients[0]
         if client not in known:
             # it may have come just now
-            self._clients, self._looked = self._told.clients(), self._clock()
+            self._clients, self._looked = self._observer.clients(), self._clock()
             known = self._clients[0]
         why = self._rounds.refusal(client, version, known)
-        unfit = "" if why else self._unfit(client, said)
+        unfit = "" if why else self._unfit(client, message)
         if why or unfit:
             self._ignore(sender, record, client, why or unfit, version, unfit=bool(unfit))
             return
@@ -339,14 +339,14 @@ class Server:
             type="update",
             client=client,
             version=version,
-            range=ranges_text(said.weights),
-            num_data=said.num_data,
-            metrics=said.metrics,
-            tests=said.tests,
+            range=ranges_text(message.weights),
+            num_data=message.num_data,
+            metrics=message.metrics,
+            tests=message.tests,
             offset=record.offset,
         )
 
-    def _hear_test(self, sender: Sender, record: Record, client: str, said: ClientTest) -> None:
+    def _hear_test(self, sender: Sender, record: Record, client: str, message: ClientTest) -> None:
         why = self._rounds.test_refusal(client)
         if why:
             self._ignore(sender, record, client, why)
@@ -355,9 +355,9 @@ class Server:
             sender,
             type="tested",
             client=client,
-            samples=said.samples,
-            metrics=said.metrics,
-            matrix=said.matrix,
+            samples=message.samples,
+            metrics=message.metrics,
+            matrix=message.matrix,
             offset=record.offset,
         )
 
@@ -372,7 +372,7 @@ class Server:
         unfit: bool = False,
     ) -> None:
         logger.warning("a message of %s does not count: %s", client or "somebody", why)
-        self._told.remark(client, why)
+        self._observer.remark(client, why)
         self._write(
             sender,
             type="ignored",
@@ -383,17 +383,17 @@ class Server:
             offset=record.offset,
         )
 
-    def _unfit(self, client: str, said: ClientControl) -> str:
+    def _unfit(self, client: str, message: ClientControl) -> str:
         """Why the weights of an update are none; they are read once here, and not kept."""
         own = self._names.client_data(client)
-        if any(wanted.topic != own for wanted in said.weights):
+        if any(wanted.topic != own for wanted in message.weights):
             return f"its weights are not in its own topic {own}"
-        if len(said.weights) > PIECES:
-            return f"its weights are in {len(said.weights)} ranges, at most {PIECES} are read"
+        if len(message.weights) > PIECES:
+            return f"its weights are in {len(message.weights)} ranges, at most {PIECES} are read"
         try:
             # what it names was stored before it was named: nobody waits for more
-            check(self._access, said.weights)
-            self._read(said.weights, self._fit)
+            check(self._access, message.weights)
+            self._read(message.weights, self._fit)
         except (WeightsError, TopicLost) as error:
             return str(error)
         return ""
@@ -474,14 +474,14 @@ class Server:
         if by_array(rule) and not mixes:
             # whoever fails now reads it from its topic when it starts again
             self._current = []
-            return fold(rule, updates, len(self._layout), read, self._told.remark)
+            return fold(rule, updates, len(self._layout), read, self._observer.remark)
         return whole(
             rule,
             updates,
             self._current,
             self._state,
             read,
-            self._told.remark,
+            self._observer.remark,
             stale=(lambda update: version - int(update["version"])) if mixes else None,
         )
 
@@ -499,9 +499,9 @@ def merged(updates: Sequence[Mapping[str, Any]]) -> dict[str, dict[str, float]]:
     """The last value of every metric, weighted by the clients' numbers of samples."""
     sums: dict[tuple[str, str], list[float]] = {}
     for update in updates:
-        said = update.get("metrics")
+        message = update.get("metrics")
         for part in ("training", "validation"):
-            found = said.get(part) if isinstance(said, Mapping) else None
+            found = message.get(part) if isinstance(message, Mapping) else None
             for name, values in found.items() if isinstance(found, Mapping) else ():
                 value = values[-1] if isinstance(values, list) and values else values
                 if isinstance(value, int | float) and math.isfinite(value):

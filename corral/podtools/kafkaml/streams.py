@@ -79,8 +79,8 @@ def read_so_far(
         if who != key:
             continue
         try:
-            said = ClientControl.decode(message).data
-            found = parse_ranges(said) if said else []
+            text = ClientControl.decode(message).data
+            found = parse_ranges(text) if text else []
         except ValueError as error:
             logger.warning("an update says nothing of what it was of: %s", error)
             continue

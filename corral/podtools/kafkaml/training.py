@@ -255,15 +255,15 @@ class Client:
         if not settings.incremental:
             return nullcontext()
         key = client_key(self._names.federated_id, settings.client)
-        told = read(settings.cloud, ends(settings.cloud, self._names.client_control))
-        reached = read_so_far(((r.key, r.value) for r in told), key, settings.topic)
+        controls = read(settings.cloud, ends(settings.cloud, self._names.client_control))
+        reached = read_so_far(((r.key, r.value) for r in controls), key, settings.topic)
         return Stream(settings.data, settings.topic, positions=reached, patience=settings.idle)
 
     def _gather(self, stream: Stream, control: ModelControl, given: Path) -> bool:
         """Have something to train on; whether there is any."""
-        said, settings = control.training_settings, self._settings
-        silence = seconds(said.get("stream_timeout"))
-        while found := stream.gather(least=int(said.get("batch") or 32), silence=silence):
+        fields, settings = control.training_settings, self._settings
+        silence = seconds(fields.get("stream_timeout"))
+        while found := stream.gather(least=int(fields.get("batch") or 32), silence=silence):
             made = readable(found, settings.input_format, settings.input_config)
             if made is not None:
                 x, y = made
@@ -294,15 +294,15 @@ class Client:
         """
         patience = self._settings.idle if idle is None else idle
         until = time.monotonic() + patience
-        told: list[ModelControl] = []
+        controls: list[ModelControl] = []
         while True:
-            record = heard.poll(0.3 if told else 1.0)
+            record = heard.poll(0.3 if controls else 1.0)
             if record is None:
-                for control in sorted(told, key=_rank, reverse=True):
+                for control in sorted(controls, key=_rank, reverse=True):
                     weights = self._weights(control)
                     if weights is not None:
                         return control, weights
-                told = []
+                controls = []
                 if time.monotonic() > until:
                     raise Silence(
                         f"the server has said nothing on {self._names.model_control} "
@@ -317,7 +317,7 @@ class Client:
                 logger.warning("message %d is left out: %s", record.offset, error)
                 continue
             if _rank(control) > self._done and (self._tests or not control.test):
-                told.append(control)
+                controls.append(control)
 
     def _weights(self, control: ModelControl) -> list[Array] | None:
         """The weights that a message names; none where they are no such thing."""
@@ -387,8 +387,8 @@ class Client:
             raise ClientError(f"{what}ing version {control.version} failed: {error}") from error
 
     def _plan(self, control: ModelControl, given: Path) -> None:
-        said = control.training_settings
-        options = said.get("kwargs_fit")
+        fields = control.training_settings
+        options = fields.get("kwargs_fit")
         source = self._settings.source
         if source is not None and not (given / "source").exists():
             shutil.copytree(source, given / "source", symlinks=False)
@@ -396,14 +396,14 @@ class Client:
             "framework": control.framework,
             "architecture": control.architecture,
             "compile_args": dict(control.compile_args),
-            "batch": int(said.get("batch") or 32),
+            "batch": int(fields.get("batch") or 32),
             "options": options if isinstance(options, dict) else {},
             "seed": _seed(self._settings.client, control.version),
             "validation": self._validates,
         }
-        if said.get("unsupervised") and (given / "unlabelled.npy").exists():
-            plan["unsupervised_rounds"] = int(said.get("unsupervised_rounds") or 5)
-            plan["confidence"] = float(said.get("confidence") or 0.9)
+        if fields.get("unsupervised") and (given / "unlabelled.npy").exists():
+            plan["unsupervised_rounds"] = int(fields.get("unsupervised_rounds") or 5)
+            plan["confidence"] = float(fields.get("confidence") or 0.9)
         (given / "plan.json").write_text(json.dumps(plan))
 
 

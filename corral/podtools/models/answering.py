@@ -45,22 +45,22 @@ class Answers:
             ValueError: it is no file of a model.
             OSError: it cannot be read.
         """
-        told = read_metadata(model)
+        metadata = read_metadata(model)
         self._seconds = seconds
         self._folder = tempfile.TemporaryDirectory(prefix="corral-infer-")
         given = Path(self._folder.name, "given")
         given.mkdir()
         plan = {
-            "framework": told.get("framework") or "numpy",
-            "architecture": told.get("architecture") or "",
-            "compile_args": json.loads(told.get("compile_args") or "{}"),
+            "framework": metadata.get("framework") or "numpy",
+            "architecture": metadata.get("architecture") or "",
+            "compile_args": json.loads(metadata.get("compile_args") or "{}"),
         }
         (given / "plan.json").write_text(json.dumps(plan))
         shutil.copyfile(model, given / "weights.safetensors")
         if source is not None:
             shutil.copytree(source, given / "source", symlinks=False)
-        said = told.get("input_shape")
-        self.shape = None if said is None else tuple(int(word) for word in said.split())
+        text = metadata.get("input_shape")
+        self.shape = None if text is None else tuple(int(word) for word in text.split())
         """Of a sample, where the file says it."""
         self._kept = Kept(
             "corral.podtools.models.inside:answer",
@@ -90,14 +90,14 @@ class Answers:
             ConfineError: this machine cannot keep it in.
         """
         try:
-            return list(self._asked(x))
+            return list(self._answers(x))
         except Unanswered as error:
             if len(x) == 1:
                 return [str(error)]
         middle = len(x) // 2
         return [*self.ask(x[:middle]), *self.ask(x[middle:])]
 
-    def _asked(self, x: Array) -> Array:
+    def _answers(self, x: Array) -> Array:
         data = io.BytesIO()
         np.save(data, x, allow_pickle=False)
         given = self._kept.ask(data.getvalue(), seconds=self._seconds, most=MOST)

@@ -48,19 +48,19 @@ def checked(env: Mapping[str, str]) -> str:
             return str(error)
         if ended.code:
             return ended.why
-        said = json.loads((out / "model.json").read_text())
+        described = json.loads((out / "model.json").read_text())
         shutil.copyfile(out / "weights.safetensors", target / "update")
         made = target / "result.json.part"
-        made.write_text(json.dumps(_summary(said)))
+        made.write_text(json.dumps(_summary(described)))
         made.rename(target / "result.json")
     return ""
 
 
-def _summary(said: Mapping[str, Any]) -> dict[str, Any]:
+def _summary(described: Mapping[str, Any]) -> dict[str, Any]:
     names = ("input_shape", "output_shape", "parameters")
-    out: dict[str, Any] = {name: said[name] for name in names}
-    if len(said["layers"]) <= SHOWN:
-        out["layers"] = said["layers"]
+    out: dict[str, Any] = {name: described[name] for name in names}
+    if len(described["layers"]) <= SHOWN:
+        out["layers"] = described["layers"]
     return {**out, "format": "safetensors"}
 
 

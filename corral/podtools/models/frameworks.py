@@ -147,8 +147,8 @@ def _named(code: str) -> str:
 
 
 def _words(error: BaseException) -> str:
-    said = " ".join(str(error).split())[:500]
-    return f"{type(error).__name__}: {said}" if said else type(error).__name__
+    message = " ".join(str(error).split())[:500]
+    return f"{type(error).__name__}: {message}" if message else type(error).__name__
 
 
 # --- NumPy -------------------------------------------------------------------------------------
@@ -356,9 +356,9 @@ class _TorchModel:
 
     @property
     def input_shape(self) -> tuple[int, ...]:
-        said = getattr(self._model, "input_shape", None)
-        if said:
-            return tuple(int(n) for n in said)
+        message = getattr(self._model, "input_shape", None)
+        if message:
+            return tuple(int(n) for n in message)
         first = next((m for m in self._model.modules() if hasattr(m, "in_features")), None)
         if first is None:
             raise ModelError("the model does not say its input_shape")

@@ -77,10 +77,10 @@ def read_metadata(path: Path) -> dict[str, str]:
         size = int.from_bytes(file.read(8), "little")
         if size > MAX_HEADER:
             raise ValueError("this is no file of a model")
-        said = json.loads(file.read(size)).get("__metadata__") or {}
-    if not isinstance(said, dict) or not all(isinstance(v, str) for v in said.values()):
+        described = json.loads(file.read(size)).get("__metadata__") or {}
+    if not isinstance(described, dict) or not all(isinstance(v, str) for v in described.values()):
         raise ValueError("this is no file of a model")
-    return said
+    return described
 
 
 def check(words: list[str]) -> int:
@@ -88,7 +88,7 @@ def check(words: list[str]) -> int:
     source, out = Path(words[0]), Path(words[1])
     try:
         model = build(_source(source))
-        said = describe(model)
+        described = describe(model)
         x = np.zeros((2, *model.input_shape), np.float32)
         given = model.predict(x)
         if not np.isfinite(given).all():
@@ -99,13 +99,13 @@ def check(words: list[str]) -> int:
     source_of = json.loads((source / "spec.json").read_text())
     metadata = {
         "framework": source_of["framework"],
-        "architecture": said["architecture"],
-        "compile_args": json.dumps(said["compile_args"]),
-        "input_shape": said["input_shape"],
-        "output_shape": said["output_shape"],
+        "architecture": described["architecture"],
+        "compile_args": json.dumps(described["compile_args"]),
+        "input_shape": described["input_shape"],
+        "output_shape": described["output_shape"],
     }
     write_weights(out / "weights.safetensors", model.weights(), metadata)
-    (out / "model.json").write_text(json.dumps(said))
+    (out / "model.json").write_text(json.dumps(described))
     return 0
 
 

@@ -329,11 +329,11 @@ class _Optimizer:
 def model_from_json(text: str) -> Sequential:
     """What `Sequential.to_json` said. Raises ValueError."""
     try:
-        said = json.loads(text)
-        if said["class_name"] != _CLASS:
-            raise ValueError(f"it is a {said['class_name']!r}")
-        layers = [_layer(dict(layer)) for layer in said["config"]["layers"]]
-        return Sequential(layers, seed=int(said["config"].get("seed", 0)))
+        described = json.loads(text)
+        if described["class_name"] != _CLASS:
+            raise ValueError(f"it is a {described['class_name']!r}")
+        layers = [_layer(dict(layer)) for layer in described["config"]["layers"]]
+        return Sequential(layers, seed=int(described["config"].get("seed", 0)))
     except (KeyError, TypeError, ValueError) as error:
         raise ValueError(f"this is no architecture of a NumPy model: {error}") from error
 

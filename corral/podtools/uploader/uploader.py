@@ -20,11 +20,12 @@ import sys
 import tempfile
 import threading
 import time
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, TypeVar
+from typing import TYPE_CHECKING, Any, Final
 
 from corral.podtools import termination
+from corral.podtools.registries import print_line, registries_of, retried
 from corral.podtools.uploader.envelopes import MESSAGE_LIMIT, Unfit, envelope_of, inlined, referring
 
 if TYPE_CHECKING:
@@ -32,14 +33,10 @@ if TYPE_CHECKING:
 
 __all__ = ["Uploader", "main"]
 
-T = TypeVar("T")
-
 POLL: Final = 0.1
 """Seconds between two looks at whether the task has ended."""
 REPORT: Final = 10
 """Such looks between two at what the task has made so far."""
-PATIENCE: Final = 240.0
-"""Seconds for which a registry that does not answer is tried."""
 MAX_TEXT: Final = 1 << 20
 MAX_PROGRESS: Final = 200 << 10
 UPDATE_TYPE: Final = "application/vnd.corral.update.v1"
@@ -77,7 +74,7 @@ class Uploader:
         if inline:
             self._put(base64.b64decode(inline, validate=True))
         elif reference:
-            asyncio.run(self._patiently(lambda: self._pull(reference)))
+            asyncio.run(retried(lambda: self._pull(reference), log=self._say, clock=self._clock))
         elif (self._env.get("MODEL_URI") or "").startswith("oci://"):
             self._fetch_initial(self._env["MODEL_URI"])
 
@@ -132,8 +129,8 @@ class Uploader:
             info = path.lstat()
         except OSError:
             return last
-        seen = (info.st_mtime_ns, info.st_size)
-        if seen == last:
+        stamp = (info.st_mtime_ns, info.st_size)
+        if stamp == last:
             return last
         try:
             progress = json.loads(_read(path, MAX_PROGRESS))
@@ -141,7 +138,7 @@ class Uploader:
             return last  # in the middle of being written, or nothing that we take
         if isinstance(progress, dict):
             self._say(json.dumps({"progress": progress}, separators=(",", ":")))
-        return seen
+        return stamp
 
     def last_words(self) -> str:
         """Deliver what the task has left; the termination message."""
@@ -219,34 +216,16 @@ class Uploader:
                 )
                 return str(pushed.reference), pushed.digest
 
-        return await self._patiently(push)
-
-    async def _patiently(self, work: Callable[[], Awaitable[T]]) -> T:
-        """Do it, and again while the registry does not answer."""
-        from corral.oci import Unavailable
-
-        end = self._clock() + PATIENCE
-        while True:
-            try:
-                return await work()
-            except Unavailable as error:
-                if self._clock() > end:
-                    raise
-                self._say(f"the registry does not answer, trying again: {error}")
-                await asyncio.sleep(1.0)
+        return await retried(push, log=self._say, clock=self._clock)
 
     def _registries(self) -> Registries:
-        from corral.oci import Credentials, Registries, docker_config, endpoints
+        from corral.oci import Credentials, docker_config
 
-        pairs = json.loads(self._env.get("CORRAL_REGISTRIES") or "{}")
-        file = Path(self._env.get("CORRAL_REGISTRY_TOKEN") or "")
-        token = (lambda: file.read_text().strip()) if file.is_file() else None
         logins = Credentials()
         folder = Path(self._env.get("CORRAL_REGISTRY_LOGINS") or "/nowhere")
         for secret in sorted(folder.glob("*.json")):
             logins = logins | docker_config({".dockerconfigjson": secret.read_bytes()})
-        mapping = endpoints([f"{name}={url}" for name, url in pairs.items()], token=token)
-        return Registries(mapping, logins)
+        return registries_of(self._env, logins)
 
 
 def _read(path: Path, limit: int) -> bytes:
@@ -265,20 +244,15 @@ def _read(path: Path, limit: int) -> bytes:
         return file.read(limit)
 
 
-def _say(text: str) -> None:
-    sys.stdout.write(f"{text}\n")
-    sys.stdout.flush()
-
-
 def main(argv: list[str] | None = None) -> int:
     """Run one errand; the exit code."""
     words = sys.argv[1:] if argv is None else argv
-    uploader = Uploader(os.environ, say=_say)
+    uploader = Uploader(os.environ, say=print_line)
     if words == ["fetch"]:
         try:
             uploader.fetch()
         except Exception as error:
-            _say(f"the global model cannot be fetched: {error}")
+            print_line(f"the global model cannot be fetched: {error}")
             return 1
         return 0
     if words == ["deliver"]:
@@ -289,5 +263,5 @@ def main(argv: list[str] | None = None) -> int:
         if message:
             termination.write_message(message)
         return 0
-    _say("usage: python -m corral.podtools.uploader fetch|deliver")
+    print_line("usage: python -m corral.podtools.uploader fetch|deliver")
     return 2

@@ -12,7 +12,7 @@ from aiohttp import web
 
 from corral.clouds import BadRequest, Notice, NoticeKind
 from corral.clouds.notices import aws, azure, gcp, notices
-from corral.clouds.notices.base import News
+from corral.clouds.notices.base import NewNotices
 
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 NOW = datetime(2026, 11, 16, 2, 0, tzinfo=UTC).timestamp()
@@ -265,7 +265,7 @@ def test_news_are_told_once_and_again_when_the_deadline_is_nearer() -> None:
     def notice(deadline: float | None) -> Notice:
         return Notice(kind=NoticeKind.PREEMPTION, vm="v", deadline=deadline, seen=0.0)
 
-    news = News()
+    news = NewNotices()
     told = [news.is_new(notice(d)) for d in (None, None, 30.0, 40.0, 20.0, 20.0)]
     assert told == [True, False, True, False, True, False]
 

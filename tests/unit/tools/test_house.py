@@ -58,3 +58,11 @@ def test_only_what_has_grown_is_a_problem(
 ) -> None:
     found = house.problems(RECORD, folders, words)
     assert [line.rpartition(": ")[0] for line in found] == expected
+
+
+def test_the_glossary_is_short_and_says_everything_once() -> None:
+    lines = (house.ROOT / "docs/glossary.md").read_text().splitlines()
+    words = [line.split("|")[1].strip() for line in lines if line.startswith("| ")]
+    words = [word for word in words if word != "Word" and not word.startswith("---")]
+    assert 0 < len(words) <= 60
+    assert len(set(words)) == len(words)
