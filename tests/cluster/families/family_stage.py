@@ -7,6 +7,7 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from typing import Any
 
+from corral.api.kind import Kind
 from corral.kube import KubeClient
 from corral.kube.errors import Conflict
 from corral.kube.resources import Resource
@@ -19,6 +20,8 @@ from corral.runtime.owners import is_controlled_by
 
 Write = tuple[str, str, str]
 LOOKS = 20
+AT_ONCE = 0.5
+"""Seconds: who wants to look again so soon has not come to rest."""
 
 
 class Crash(Exception):
@@ -73,9 +76,10 @@ class _Manager(Manager):
 class Process:
     """One operator process with one family."""
 
-    def __init__(self, client: Client, family: Family[Any, Any]) -> None:
+    def __init__(self, client: Client, story: Story) -> None:
         self.client = client
-        self.reconciler = FamilyReconciler(_Manager(client), family)
+        self._manager = _Manager(client)
+        self.reconciler = FamilyReconciler(self._manager, story.make(self._manager))
 
     @property
     def family(self) -> Family[Any, Any]:
@@ -89,7 +93,7 @@ class Process:
 
     async def sync(self, namespace: str) -> None:
         """Let every cache see what there is."""
-        for informer in self.reconciler.caches._informers.values():
+        for informer in list(self._manager._informers.values()):
             scope = informer.scope
             found = await self.client.list_all(
                 scope.resource, namespace, label_selector=scope.label_selector
@@ -109,15 +113,15 @@ class Process:
         for _ in range(LOOKS):
             before = len(self.client.writes)
             try:
-                await self.look(namespace, name)
+                again = await self.look(namespace, name)
             except (NotYetConsistent, Conflict):
                 continue
-            if len(self.client.writes) == before:
+            if len(self.client.writes) == before and (again is None or again > AT_ONCE):
                 return self.client.writes[first:]
         raise AssertionError(f"does not come to rest: {self.client.writes[first:]}")
 
 
-Make = Callable[[KubeClient], Family[Any, Any]]
+Make = Callable[[Manager], Family[Any, Any]]
 Step = Callable[["Scene"], Awaitable[None]]
 
 
@@ -126,6 +130,7 @@ class Story:
     """A family, an object of it, and what others do meanwhile."""
 
     name: str
+    kind: type[Kind]
     make: Make
     obj: str
     """The name of the object."""
@@ -148,7 +153,7 @@ class Scene:
 
     @property
     def resource(self) -> Resource:
-        return self.story.make(self.client).kind.resource()
+        return self.story.kind.resource()
 
     async def create(self, resource: Resource, name: str, spec: Obj, **more: Any) -> Obj:
         """An object, with the status that others give it."""

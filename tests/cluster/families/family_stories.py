@@ -12,23 +12,36 @@ from corral.api.kafkaml.kinds import (
     INFERENCES,
     MLCONFIGURATIONS,
     MLMODELS,
+    Datasource,
+    FederatedDeployment,
+    Inference,
+    MLConfiguration,
+    MLModel,
 )
-from corral.api.propeller.kinds import MODELCHECKPOINTS
+from corral.api.propeller.kinds import (
+    MODELCHECKPOINTS,
+    PROPLETGROUPS,
+    ModelCheckpoint,
+    PropletGroup,
+)
+from corral.families.federated.groups.family import PropletGroups
+from corral.families.federated.groups.pools import Pools
 from corral.families.federated.learning import LearningSettings
 from corral.families.federated.modelcheckpoints import ModelCheckpoints
+from corral.families.federated.settings import FederatedSettings
 from corral.families.kafkaml.configurations import Configurations
 from corral.families.kafkaml.datasources import Datasources
 from corral.families.kafkaml.deployments.family import Deployments
 from corral.families.kafkaml.inferences import Inferences
 from corral.families.kafkaml.models import Models
 from corral.families.kafkaml.settings import KafkaMLSettings
-from corral.kube import KubeClient
-from corral.kube.resources import CONFIGMAPS, DEPLOYMENTS, JOBS
+from corral.kube.resources import CONFIGMAPS, DEPLOYMENTS, JOBS, PODS
 from corral.kube.types import Obj
 from corral.oci.settings import ClientSettings
+from corral.runtime import Manager
 from tests.cluster.families.family_stage import Scene, Story, now
 from tests.cluster.families.greetings.family import Greetings
-from tests.cluster.families.greetings.kind import GREETINGS
+from tests.cluster.families.greetings.kind import GREETINGS, Greeting
 from tests.cluster.families.greetings.settings import GreetingSettings
 
 KAFKAML = KafkaMLSettings(kafka="kafka:9092", registry="oci://registry.example")
@@ -168,9 +181,31 @@ async def _renamed(scene: Scene) -> None:
     )
 
 
-def _checkpoints(client: KubeClient) -> ModelCheckpoints:
-    patience = ClientSettings(tries=1)
-    return ModelCheckpoints(LearningSettings(client=patience, upload_limit=0.0), client, wall=now)
+def _checkpoints(manager: Manager) -> ModelCheckpoints:
+    settings = LearningSettings(client=ClientSettings(tries=1), upload_limit=0.0)
+    return ModelCheckpoints(settings, manager.client, wall=now)
+
+
+async def _group(scene: Scene) -> None:
+    selector = {"matchLabels": {"family": scene.namespace}}
+    spec = {"selector": selector, "scheduling": {"algorithm": "round-robin"}}
+    await scene.create(PROPLETGROUPS, "edge", spec)
+
+
+async def _pod_of_the_group(scene: Scene) -> None:
+    container = {"name": "proplet", "image": "proplet"}
+    metadata = {"labels": {"family": scene.namespace}}
+    await scene.create(PODS, "one", {"containers": [container]}, metadata=metadata)
+
+
+async def _no_selector(scene: Scene) -> None:
+    patch = {"spec": {"selector": {"matchLabels": None}}}
+    await scene.client.patch(PROPLETGROUPS, "edge", namespace=scene.namespace, patch=patch)
+
+
+def _groups(manager: Manager) -> PropletGroups:
+    settings = FederatedSettings()
+    return PropletGroups(settings, Pools(manager, settings, wall=now), wall=now)
 
 
 # --- greetings -------------------------------------------------------------------------------
@@ -187,15 +222,28 @@ async def _fewer(scene: Scene) -> None:
 
 
 def _kafkaml(family: Any) -> Any:
-    return lambda client: family(KAFKAML, wall=now)
+    return lambda manager: family(KAFKAML, wall=now)
 
 
 STORIES = (
-    Story("models", _kafkaml(Models), "digits", (_model, _fail_jobs), (CONFIGMAPS, JOBS)),
-    Story("configurations", _kafkaml(Configurations), "both", (_configuration, _checked_model)),
-    Story("datasources", _kafkaml(Datasources), "shard", (_datasource, _matched_deployment)),
+    Story("models", MLModel, _kafkaml(Models), "digits", (_model, _fail_jobs), (CONFIGMAPS, JOBS)),
+    Story(
+        "configurations",
+        MLConfiguration,
+        _kafkaml(Configurations),
+        "both",
+        (_configuration, _checked_model),
+    ),
+    Story(
+        "datasources",
+        Datasource,
+        _kafkaml(Datasources),
+        "shard",
+        (_datasource, _matched_deployment),
+    ),
     Story(
         "inferences",
+        Inference,
         _kafkaml(Inferences),
         "ask",
         (_inference, _answering, _stopped),
@@ -203,15 +251,20 @@ STORIES = (
     ),
     Story(
         "deployments",
-        lambda client: Deployments(KAFKAML, client, wall=now),
+        FederatedDeployment,
+        lambda manager: Deployments(KAFKAML, manager.client, wall=now),
         "learn",
         (_deployment, _checked_model, _datasource, _fail_jobs),
         (CONFIGMAPS, JOBS),
     ),
-    Story("modelcheckpoints", _checkpoints, "model", (_checkpoint, _renamed)),
+    Story("modelcheckpoints", ModelCheckpoint, _checkpoints, "model", (_checkpoint, _renamed)),
+    Story(
+        "propletgroups", PropletGroup, _groups, "edge", (_group, _pod_of_the_group, _no_selector)
+    ),
     Story(
         "greetings",
-        lambda client: Greetings(GreetingSettings(), wall=now),
+        Greeting,
+        lambda manager: Greetings(GreetingSettings(), wall=now),
         "hello",
         (_greeting, _fewer),
         (CONFIGMAPS,),

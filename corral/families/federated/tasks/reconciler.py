@@ -11,8 +11,8 @@ from collections.abc import Callable, Iterator
 from typing import Final
 
 from corral.api.propeller.kinds import PROPLET_LABEL, WASMTASKS
+from corral.families.federated.groups.family import node_matters
 from corral.families.federated.groups.pools import PROPLET_INDEX, Pools
-from corral.families.federated.groups.reconciler import node_matters
 from corral.families.federated.reconciles import counted
 from corral.families.federated.settings import FederatedSettings
 from corral.families.federated.tasks.caches import Caches, index_by_task, waits_for

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 from corral.kube.resources import CONFIGMAPS
 from corral.kube.types import Obj
 from corral.runtime.family.caches import Caches
 from corral.runtime.family.conditions import condition_of, with_condition
-from corral.runtime.family.decision import Child, Decision, Deletion
+from corral.runtime.family.decision import Child, Decision, Deletion, Refusal
 from corral.runtime.family.declaration import Family, Owned
 from corral.runtime.family.events import normal
 from tests.cluster.families.greetings.kind import GREETINGS, Greeting, GreetingStatus
@@ -78,6 +78,20 @@ class Greetings(Family[Seen, GreetingStatus]):
             apply=tuple(Child(CONFIGMAPS, name) for name in wanted),
             requeue_after=None if ready else 1.0,
         )
+
+    def refused(
+        self, decision: Decision[GreetingStatus], refusal: Refusal, seen: Seen
+    ) -> Decision[GreetingStatus]:
+        status = decision.status or GreetingStatus()
+        status.conditions = with_condition(
+            status.conditions,
+            "Ready",
+            status="False",
+            reason=refusal.reason,
+            message=refusal.message,
+            now=seen.now,
+        )
+        return replace(decision, status=status, events=())
 
     def build(self, child: Child, seen: Seen) -> Obj:
         return {
