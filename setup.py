@@ -47,4 +47,11 @@ KERNEL = Extension(
     optional=True,
 )
 
-setup(ext_modules=[KERNEL], cmdclass={"build": Build, "generate_stubs": GenerateStubs})
+STARTER = Extension(
+    "corral.cluster.node.shim.native",
+    sources=["corral/cluster/node/shim/native.c"],
+    extra_compile_args=["-std=gnu11", "-O2", "-fno-strict-aliasing"],
+    optional=True,
+)
+
+setup(ext_modules=[KERNEL, STARTER], cmdclass={"build": Build, "generate_stubs": GenerateStubs})

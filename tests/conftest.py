@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 from collections.abc import Iterator
 from functools import cache
@@ -12,9 +13,10 @@ import hypothesis
 import pytest
 
 from tests.backends import Backend, EmbeddedBackend, RealBackend
-from tests.order import rank
+from tests.support import durations, forked
 
 TESTS = Path(__file__).parent
+pytest_plugins = ("tests.support.components",)
 
 # how long an example takes depends on what else the machine does; a failing one can be repeated
 hypothesis.settings.register_profile("corral", deadline=None, print_blob=True)
@@ -27,23 +29,29 @@ for _name in [name for name in os.environ if name.startswith("OPENBLAS_")]:
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """The longest files first: whoever gets a long one must not be the last to finish."""
-    items.sort(key=lambda item: rank(item.path.relative_to(TESTS).as_posix()))
+    """The longest groups first: whoever gets a long one must not be the last to finish."""
+    groups = {item.path: _group(item.path) for item in items}
+    seconds = durations.of_groups(durations.read(), set(groups.values()))
+    items.sort(key=lambda item: (-seconds[groups[item.path]], groups[item.path]))
 
 
-@pytest.hookimpl(optionalhook=True)
-def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
-    """Have cases that share a cluster run on one worker: a cluster takes time and memory.
+def pytest_addoption(parser: pytest.Parser) -> None:
+    words = "write how long the files that run take to tests/durations.json"
+    parser.addoption("--record-durations", action="store_true", help=words)
+    words = "processes to run cases on (default: this one)"
+    parser.addoption("--workers", type=int, default=1, help=words)
 
-    By our own scheduler: xdist's marks of groups are lost on their way, with pytest 9.2.
-    """
-    from xdist.scheduler import LoadScopeScheduling
 
-    class ByGroup(LoadScopeScheduling):
-        def _split_scope(self, nodeid: str) -> str:
-            return _group(TESTS.parent / nodeid.partition("::")[0])
+def pytest_configure(config: pytest.Config) -> None:
+    if config.getoption("--record-durations"):
+        config.pluginmanager.register(durations.Recorder())
+    if config.getoption("--workers") > 1:
+        config.pluginmanager.register(forked.Forked(config, _group))
 
-    return ByGroup(config, log)
+
+def pytest_collection_finish() -> None:
+    """What was collected stays until the end: looking for garbage in it again takes seconds."""
+    gc.freeze()
 
 
 _OF_FOLDERS: Final[list[tuple[pytest.FixtureDef[Any], Any]]] = []
@@ -72,7 +80,10 @@ def pytest_runtest_teardown(item: pytest.Item, nextitem: pytest.Item | None) -> 
 
 @cache
 def _group(path: Path) -> str:
-    """A file, or a folder whose cases have a cluster of the session to themselves."""
+    """What stays on one worker: a file, or a folder whose cases have a cluster to themselves.
+
+    A cluster takes time and memory.
+    """
     own = path.parent / "conftest.py"
     shared = os.environ.get("CORRAL_BACKEND") != "real" and own.is_file()
     found = path.parent if shared and "scope=own_scope" in own.read_text() else path

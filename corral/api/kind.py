@@ -17,6 +17,7 @@ from typing import Any, ClassVar, Self
 from pydantic import Field, ValidationError
 
 from corral.api.fields import Metadata, Model
+from corral.api.names import Names
 from corral.api.schema import apply_defaults, structural_schema
 from corral.api.stored import stored_schema
 from corral.api.structure import salvage, structural_problems, touches
@@ -59,34 +60,6 @@ class Scale:
             "statusReplicasPath": self.status,
             "labelSelectorPath": self.selector,
         }
-
-
-@dataclass(frozen=True, slots=True)
-class Names:
-    """How a kind is called."""
-
-    group: str
-    version: str
-    kind: str
-    plural: str
-    short: tuple[str, ...] = ()
-    categories: tuple[str, ...] = ("corral",)
-    namespaced: bool = True
-
-    @property
-    def resource(self) -> Resource:
-        """What a client needs to reach objects of this kind."""
-        return Resource(self.group, self.version, self.plural, self.namespaced, self.kind)
-
-    def as_object(self) -> Obj:
-        out: Obj = {
-            "kind": self.kind,
-            "listKind": f"{self.kind}List",
-            "plural": self.plural,
-            "singular": self.kind.lower(),
-            "categories": list(self.categories),
-        }
-        return {**out, "shortNames": list(self.short)} if self.short else out
 
 
 @dataclass(frozen=True, slots=True)

@@ -20,7 +20,7 @@ __all__ = [
     "Tail",
     "Timeout",
     "Timestamps",
-    "moment",
+    "parse_time",
     "span",
 ]
 
@@ -65,7 +65,7 @@ def span(text: str) -> float:
     return sum(float(number) * _SECONDS[unit] for number, unit in parts)
 
 
-def moment(text: str) -> datetime:
+def parse_time(text: str) -> datetime:
     """A time as the API writes it.
 
     Raises:

@@ -76,12 +76,12 @@ async def _names(ctx: typer.Context, kind: str) -> set[str]:
     import asyncio
 
     from corral.cli.references import job_kinds
-    from corral.cli.session import Target, opened
+    from corral.cli.session import ClusterOptions, opened
     from corral.client import ListQuery, errors
     from corral.client.kinds import kind_of
 
     path = ctx.params.get("kubeconfig")
-    target = Target(
+    target = ClusterOptions(
         namespace=ctx.params.get("namespace"),
         kubeconfig=Path(path) if path else None,
         context=ctx.params.get("context"),

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from corral.cli.errors import NOT_FOUND, USAGE, Trouble
-from corral.cli.session import LOCAL_CLUSTER, Target, kubeconfig_of, opened
+from corral.cli.session import LOCAL_CLUSTER, ClusterOptions, kubeconfig_of, opened
 
 if TYPE_CHECKING:
     from corral.kube.client import KubeClient
@@ -44,7 +44,7 @@ def _said(said: str) -> str:
 
 def _facts(kubeconfig: Path | None) -> dict[str, Any]:
     """What the broker of a cluster here has written beside the kubeconfig; else nothing."""
-    places = [kubeconfig_of(Target(kubeconfig=kubeconfig))]
+    places = [kubeconfig_of(ClusterOptions(kubeconfig=kubeconfig))]
     places += [Path(word) for word in os.environ.get("KUBECONFIG", "").split(os.pathsep) if word]
     places.append(LOCAL_CLUSTER.expanduser())
     for place in places:
@@ -57,7 +57,7 @@ def _facts(kubeconfig: Path | None) -> dict[str, Any]:
     return {}
 
 
-async def access_of(bootstrap: str, target: Target, *, secret: str = "") -> Access:
+async def access_of(bootstrap: str, target: ClusterOptions, *, secret: str = "") -> Access:
     """How the caller reaches Kafka.
 
     It logs in as the environment says (``KAFKA_USERNAME``…), else with a Secret of the namespace,

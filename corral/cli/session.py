@@ -20,21 +20,19 @@ import typer
 
 from corral.cli.errors import FORBIDDEN, INTERRUPTED, UNREACHABLE, USAGE, Trouble, trouble_of
 from corral.cli.views.output import complain
-from corral.kube.types import Obj
 
 if TYPE_CHECKING:
-    from corral.cli.api import JobApi
+    from corral.client.access import Access
     from corral.kube import ClusterConfig, KubeClient
-    from corral.sdk.programs.shipping import Shipped
 
-__all__ = ["Session", "Target", "connected", "opened"]
+__all__ = ["ClusterOptions", "Session", "connected", "opened"]
 
 LOCAL_CLUSTER = Path("~/.corral/kubeconfig")
 _WARNINGS = 3
 
 
 @dataclass(frozen=True, slots=True)
-class Target:
+class ClusterOptions:
     """Which cluster, through what, and which namespace of it."""
 
     namespace: str | None = None
@@ -47,11 +45,9 @@ class Target:
 class Session:
     """A cluster, or a gateway to it, for one command."""
 
-    target: Target
-    jobs: JobApi
+    target: ClusterOptions
+    jobs: Access
     namespace: str
-    client: KubeClient | None
-    """None behind a gateway, which knows jobs only."""
 
     def direct(self, what: str) -> KubeClient:
         """The cluster itself.
@@ -59,33 +55,13 @@ class Session:
         Raises:
             Trouble: there is only a gateway.
         """
-        if self.client is None:
+        if self.jobs.client is None:
             raise Trouble(
                 f"{what} needs the cluster itself, but a gateway serves jobs only",
                 code=USAGE,
                 hint="drop --gateway, unset CORRAL_GATEWAY and give a --kubeconfig",
             )
-        return self.client
-
-    async def ship(self, name: str, folder: Path) -> Shipped:
-        """Bring a folder to the pods of a job that is about to be created."""
-        from corral.sdk.programs import shipping
-
-        if self.client is None:
-            from corral.sdk.programs.archive import pack
-
-            return shipping.inline(pack(folder))
-        return await shipping.ship(self.client, self.namespace, name, folder)
-
-    async def adopt(self, shipped: Shipped, job: Obj) -> None:
-        """The job was created: what was made for its code goes with it."""
-        if self.client is not None:
-            await shipped.adopt(self.client, job)
-
-    async def discard(self, shipped: Shipped) -> None:
-        """No job came of it."""
-        if self.client is not None:
-            await shipped.discard(self.client)
+        return self.jobs.client
 
 
 OPTIONS: dict[str, Any] = {
@@ -132,7 +108,7 @@ def connected(command: AsyncCommand) -> Callable[..., None]:
     own = [parameter.replace(kind=inspect.Parameter.KEYWORD_ONLY) for parameter in own]
 
     def run(**values: Any) -> None:
-        target = Target(**{name: values.pop(name) for name in OPTIONS})
+        target = ClusterOptions(**{name: values.pop(name) for name in OPTIONS})
         perform(_with_session(command, target, values))
 
     run.__name__ = command.__name__
@@ -143,14 +119,17 @@ def connected(command: AsyncCommand) -> Callable[..., None]:
     return run
 
 
-async def _with_session(command: AsyncCommand, target: Target, values: dict[str, Any]) -> None:
+async def _with_session(
+    command: AsyncCommand, target: ClusterOptions, values: dict[str, Any]
+) -> None:
     async with opened(target) as session:
         try:
             await command(session, **values)
         except Exception as err:
             trouble = trouble_of(_first(err))
-            if trouble is not None and trouble.code == UNREACHABLE and session.client is not None:
-                check_certificate(session.client.config)
+            client = session.jobs.client
+            if trouble is not None and trouble.code == UNREACHABLE and client is not None:
+                check_certificate(client.config)
             raise
 
 
@@ -233,7 +212,7 @@ class _Warnings:
 
 
 @asynccontextmanager
-async def opened(target: Target) -> AsyncIterator[Session]:
+async def opened(target: ClusterOptions) -> AsyncIterator[Session]:
     """A session within; its connections are closed after it."""
     if target.gateway:
         from corral.cli.remote import gateway_session
@@ -250,10 +229,10 @@ async def opened(target: Target) -> AsyncIterator[Session]:
     )
     async with client:
         namespace = target.namespace or client.namespace
-        yield Session(target, Jobs(client), namespace, client)
+        yield Session(target, Jobs(client), namespace)
 
 
-def kubeconfig_of(target: Target) -> Path | None:
+def kubeconfig_of(target: ClusterOptions) -> Path | None:
     """The file that was named, or that of a cluster here where no other is configured."""
     if target.kubeconfig is not None:
         return target.kubeconfig.expanduser()

@@ -14,10 +14,11 @@ from corral.kube.lazy import lazily
 if TYPE_CHECKING:
     from corral.client.errors import FieldProblem, JobError
     from corral.client.explain.explanation import Explanation
-    from corral.client.explain.podstates import PodState
+    from corral.client.explain.podstates import PodSummary
     from corral.client.jobs import AnyKind, Jobs
     from corral.client.kinds import KINDS, JobKind, Role, kind_of, kind_of_object
-    from corral.client.logs.streaming import LogChunk, LogQuery, Position
+    from corral.client.logs.marks import Position
+    from corral.client.logs.query import LogChunk, LogQuery
     from corral.client.queries import SORT_KEYS, ListQuery, Page
     from corral.client.summary import Diagnosis, RoleCounts, Summary
     from corral.client.watching import Change
@@ -27,8 +28,9 @@ _HOMES = {
     "errors": "FieldProblem JobError",
     "explain.explanation": "Explanation",
     "kinds": "KINDS JobKind Role kind_of kind_of_object",
-    "logs.streaming": "LogChunk LogQuery Position",
-    "explain.podstates": "PodState",
+    "logs.marks": "Position",
+    "logs.query": "LogChunk LogQuery",
+    "explain.podstates": "PodSummary",
     "queries": "SORT_KEYS ListQuery Page",
     "summary": "Diagnosis RoleCounts Summary",
     "watching": "Change",
@@ -49,7 +51,7 @@ __all__ = [
     "LogChunk",
     "LogQuery",
     "Page",
-    "PodState",
+    "PodSummary",
     "Position",
     "Role",
     "RoleCounts",

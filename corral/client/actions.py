@@ -10,17 +10,17 @@ from typing import Final
 
 from corral.client import errors
 from corral.client.kinds import JobKind
-from corral.client.translate import Asked, telling
+from corral.client.translate import ApiRequest, translating
 from corral.kube.client import KubeClient
 from corral.kube.types import Obj
 
-__all__ = ["FIELD_MANAGER", "Target", "scale", "set_field", "set_suspended"]
+__all__ = ["FIELD_MANAGER", "JobReference", "scale", "set_field", "set_suspended"]
 
 FIELD_MANAGER: Final = "corral"
 
 
 @dataclass(frozen=True, slots=True)
-class Target:
+class JobReference:
     """Which job, and which version of it where that matters."""
 
     kind: JobKind
@@ -28,12 +28,12 @@ class Target:
     name: str
     resource_version: str | None = None
 
-    def asked(self, verb: str, subresource: str = "") -> Asked:
+    def asked(self, verb: str, subresource: str = "") -> ApiRequest:
         kind = self.kind
-        return Asked(verb, kind.resource, self.namespace, self.name, subresource)
+        return ApiRequest(verb, kind.resource, self.namespace, self.name, subresource)
 
 
-async def set_suspended(client: KubeClient, target: Target, *, suspended: bool) -> Obj:
+async def set_suspended(client: KubeClient, target: JobReference, *, suspended: bool) -> Obj:
     """Ask for suspension or its end.
 
     Raises:
@@ -46,7 +46,7 @@ async def set_suspended(client: KubeClient, target: Target, *, suspended: bool) 
         raise errors.NotSupported(
             f"{kind.kind}s cannot be {word}", hint="delete the job, and create it again later"
         )
-    with telling(target.asked("get")):
+    with translating(target.asked("get")):
         found = await client.get(kind.resource, target.name, namespace=target.namespace)
     if kind.finished(found):
         raise errors.Conflict(
@@ -56,7 +56,7 @@ async def set_suspended(client: KubeClient, target: Target, *, suspended: bool) 
     return await set_field(client, target, kind.suspend_path, suspended)
 
 
-async def scale(client: KubeClient, target: Target, *, replicas: int) -> Obj:
+async def scale(client: KubeClient, target: JobReference, *, replicas: int) -> Obj:
     """Ask for another number of replicas.
 
     Raises:
@@ -69,11 +69,11 @@ async def scale(client: KubeClient, target: Target, *, replicas: int) -> Obj:
     if replicas < 0:
         problem = errors.FieldProblem("replicas", "must not be negative", "FieldValueInvalid")
         raise errors.Invalid("the number of replicas must not be negative", fields=(problem,))
-    return await set_field(client, target, kind.scale_path or ("spec", "replicas"), replicas)
+    return await set_field(client, target, kind.scale_path, replicas)
 
 
 async def set_field(
-    client: KubeClient, target: Target, path: tuple[str, ...], value: bool | int
+    client: KubeClient, target: JobReference, path: tuple[str, ...], value: bool | int
 ) -> Obj:
     """Change one field, of the version that was asked for where there is one."""
     patch: Obj = {}
@@ -83,7 +83,7 @@ async def set_field(
     inner[path[-1]] = value
     if target.resource_version:
         patch["metadata"] = {"resourceVersion": target.resource_version}
-    with telling(target.asked("patch")):
+    with translating(target.asked("patch")):
         return await client.patch(
             target.kind.resource,
             target.name,

@@ -19,6 +19,7 @@
       Invalid                     422  every field that is wrong
       TooManyRequests             429
       Unavailable                 503  no answer, or the server cannot answer now
+        NoCluster                 503  no cluster or gateway was found, or it does not answer
       WaitTimeout                 504  what was waited for did not happen in time
       NeverHappens                409  what was waited for cannot happen any more
       ServerError                 500  anything else the server says
@@ -46,6 +47,7 @@ __all__ = [
     "Invalid",
     "JobError",
     "NeverHappens",
+    "NoCluster",
     "NotFound",
     "NotInstalled",
     "NotSupported",
@@ -221,6 +223,12 @@ class ServerError(JobError):
 
 class Unavailable(JobError):
     code, reason = 503, "Unavailable"
+
+
+class NoCluster(Unavailable):
+    """There is no cluster to talk to, or it does not answer."""
+
+    code, reason = 503, "NoCluster"
 
 
 class WaitTimeout(JobError):

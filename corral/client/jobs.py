@@ -7,6 +7,7 @@ any name that `kind_of` knows. Nothing is cached: every answer is what the API s
 from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Callable, Sequence
+from contextlib import aclosing
 from dataclasses import replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Final
@@ -18,7 +19,7 @@ from corral.client.events import Family, in_order
 from corral.client.kinds import JobKind, kind_of, kind_of_object
 from corral.client.phases import section, text
 from corral.client.queries import ListQuery, Page, check, paged
-from corral.client.translate import Asked, telling
+from corral.client.translate import ApiRequest, translating
 from corral.client.watching import Change, Scope, Until, changes, wait_for
 from corral.kube import discovery
 from corral.kube.client import KubeClient, Propagation
@@ -28,7 +29,7 @@ from corral.kube.types import Obj
 
 if TYPE_CHECKING:
     from corral.client.explain.explanation import Explanation
-    from corral.client.logs.streaming import LogChunk, LogQuery
+    from corral.client.logs.query import LogChunk, LogQuery
     from corral.client.summary import Summary
 
 __all__ = ["AnyKind", "Jobs"]
@@ -44,17 +45,31 @@ def _now() -> datetime:
 
 
 class Jobs:
-    """Jobs of one cluster, as one user sees them; the client stays its owner's to close."""
+    """Jobs of one cluster, as one user sees them; one `Access`."""
 
     def __init__(self, client: KubeClient, *, clock: Callable[[], datetime] = _now) -> None:
         self.client = client
         self._clock = clock
 
+    @property
+    def namespace(self) -> str:
+        """Where jobs are unless it is said."""
+        return self.client.namespace
+
+    @property
+    def where(self) -> str:
+        """The context of the kubeconfig, or the server."""
+        return self.client.config.context or self.client.config.server
+
+    async def close(self) -> None:
+        """Close the client."""
+        await self.client.close()
+
     # --- reading -------------------------------------------------------------------------------
 
     async def get(self, kind: AnyKind, namespace: str, name: str) -> Obj:
         kind = _kind(kind, namespace, name)
-        with telling(Asked.of("get", kind, namespace, name=name)):
+        with translating(ApiRequest.of("get", kind, namespace, name=name)):
             return await self.client.get(kind.resource, name, namespace=namespace)
 
     async def list(
@@ -63,7 +78,7 @@ class Jobs:
         """Objects that match, in the order and pages of the query; none lists all namespaces."""
         kind, query = _kind(kind, namespace), query or ListQuery()
         check(kind, query)
-        with telling(Asked.of("list", kind, namespace)):
+        with translating(ApiRequest.of("list", kind, namespace)):
             found = await self.client.list_all(
                 kind.resource, namespace, label_selector=query.labels
             )
@@ -76,7 +91,7 @@ class Jobs:
         if kind.pod_selector is None:
             return []
         namespace = text(section(obj, "metadata").get("namespace"))
-        with telling(Asked("list", PODS, namespace)):
+        with translating(ApiRequest("list", PODS, namespace)):
             found = await self.client.list_all(
                 PODS, namespace, label_selector=kind.pod_selector(obj)
             )
@@ -100,7 +115,7 @@ class Jobs:
         """Events about an object and its pods that were read already."""
         family = Family(kind, obj, pods)
         namespace = text(section(obj, "metadata").get("namespace"))
-        with telling(Asked("list", EVENTS, namespace)):
+        with translating(ApiRequest("list", EVENTS, namespace)):
             found = self.client.list(EVENTS, namespace)
             return in_order([event async for event in found if family.has(event)])
 
@@ -125,7 +140,7 @@ class Jobs:
             raise NotSupported(f"{kind.kind}s have no metrics of rounds")
         job = await self.get(kind, namespace, name)
         rounds = kind_of("trainingrounds")
-        with telling(Asked.of("list", rounds, namespace)):
+        with translating(ApiRequest.of("list", rounds, namespace)):
             found = await self.client.list_all(
                 rounds.resource, namespace, label_selector=f"{JOB_LABEL}={name}"
             )
@@ -144,7 +159,7 @@ class Jobs:
         kind = _kind(kind, namespace)
         _check_type(kind, obj, namespace=namespace)
         name = _name(obj)
-        with telling(Asked.of("create", kind, namespace, name=name)):
+        with translating(ApiRequest.of("create", kind, namespace, name=name)):
             return await self.client.create(
                 kind.resource,
                 obj,
@@ -170,7 +185,7 @@ class Jobs:
             problem = FieldProblem("metadata.name", "Required value", "FieldValueRequired")
             raise Invalid("an object to apply must have a name", fields=(problem,))
         where = namespace or text(section(obj, "metadata").get("namespace")) or None
-        with telling(Asked("patch", resource, where or self.client.namespace, name)):
+        with translating(ApiRequest("patch", resource, where or self.client.namespace, name)):
             return await self.client.apply(
                 resource,
                 obj,
@@ -204,7 +219,7 @@ class Jobs:
             found = await self.get(kind, namespace, name)
             version = text(section(found, "metadata").get("resourceVersion"))
         written = {**obj, "metadata": {**metadata, "name": name, "resourceVersion": version}}
-        with telling(Asked.of("update", kind, namespace, name=name)):
+        with translating(ApiRequest.of("update", kind, namespace, name=name)):
             return await self.client.replace(
                 kind.resource,
                 written,
@@ -225,7 +240,7 @@ class Jobs:
     ) -> Obj:
         """Delete an object; the object itself where it still has to finish, else a ``Status``."""
         kind = _kind(kind, namespace, name)
-        with telling(Asked.of("delete", kind, namespace, name=name)):
+        with translating(ApiRequest.of("delete", kind, namespace, name=name)):
             return await self.client.delete(
                 kind.resource,
                 name,
@@ -245,21 +260,27 @@ class Jobs:
         resource_version: str | None = None,
     ) -> Obj:
         """Run a job again from its spec; see `corral.client.restarts`."""
-        target = actions.Target(_kind(kind, namespace, name), namespace, name, resource_version)
+        target = actions.JobReference(
+            _kind(kind, namespace, name), namespace, name, resource_version
+        )
         return await restarts.restart(self.client, target, force=force, clock=self._clock)
 
     async def suspend(
         self, kind: AnyKind, namespace: str, name: str, *, resource_version: str | None = None
     ) -> Obj:
         """Take its pods away, and keep the job."""
-        target = actions.Target(_kind(kind, namespace, name), namespace, name, resource_version)
+        target = actions.JobReference(
+            _kind(kind, namespace, name), namespace, name, resource_version
+        )
         return await actions.set_suspended(self.client, target, suspended=True)
 
     async def resume(
         self, kind: AnyKind, namespace: str, name: str, *, resource_version: str | None = None
     ) -> Obj:
         """Let a suspended job go on."""
-        target = actions.Target(_kind(kind, namespace, name), namespace, name, resource_version)
+        target = actions.JobReference(
+            _kind(kind, namespace, name), namespace, name, resource_version
+        )
         return await actions.set_suspended(self.client, target, suspended=False)
 
     async def scale(
@@ -272,7 +293,9 @@ class Jobs:
         resource_version: str | None = None,
     ) -> Obj:
         """Ask for another number of replicas."""
-        target = actions.Target(_kind(kind, namespace, name), namespace, name, resource_version)
+        target = actions.JobReference(
+            _kind(kind, namespace, name), namespace, name, resource_version
+        )
         return await actions.scale(self.client, target, replicas=replicas)
 
     async def _resource_of(self, obj: Obj) -> Resource:
@@ -286,7 +309,7 @@ class Jobs:
             problems = (FieldProblem(name, "Required value", _REQUIRED) for name in missing)
             raise Invalid(f"the object has no {' and no '.join(missing)}", fields=tuple(problems))
         try:
-            with telling(Asked("get", Resource("", "", "", False, word))):
+            with translating(ApiRequest("get", Resource("", "", "", False, word))):
                 return await self.client.resource_for(api_version, word)
         except discovery.UnknownKind as error:
             raise NotInstalled(
@@ -320,15 +343,29 @@ class Jobs:
     ) -> Obj:
         """The object when it is as wanted; see `corral.client.watching.wait_for`."""
         scope = Scope(_kind(kind, namespace, name), namespace, name)
-        return await wait_for(self.client, scope, until, timeout=timeout)
+        return await wait_for(changes(self.client, scope), scope, until, timeout=timeout)
 
-    def logs(
-        self, kind: AnyKind, namespace: str, name: str, query: LogQuery | None = None
+    async def logs(
+        self,
+        kind: AnyKind,
+        namespace: str,
+        name: str,
+        query: LogQuery | None = None,
+        *,
+        job: Obj | None = None,
     ) -> AsyncGenerator[LogChunk, None]:
-        """What the pods of a job write; see `corral.client.logs.streaming`."""
-        from corral.client.logs.streaming import LogQuery, read_logs
+        """What the pods of a job write; see `corral.client.logs.streaming`.
 
-        return read_logs(self, _kind(kind, namespace, name), namespace, name, query or LogQuery())
+        ``job`` is the job where it was read already.
+        """
+        from corral.client.logs.query import LogQuery
+        from corral.client.logs.streaming import read_logs
+
+        kind, query = _kind(kind, namespace, name), (query or LogQuery()).checked()
+        job = job or await self.get(kind, namespace, name)
+        async with aclosing(read_logs(self.client, kind, job, query)) as chunks:
+            async for chunk in chunks:
+                yield chunk
 
 
 def _kind(kind: AnyKind, namespace: str | None = None, name: str | None = None) -> JobKind:
@@ -337,6 +374,12 @@ def _kind(kind: AnyKind, namespace: str | None = None, name: str | None = None) 
     if name is not None:
         check_name(name)
     return kind if isinstance(kind, JobKind) else kind_of(kind)
+
+
+def _reference(
+    kind: AnyKind, namespace: str, name: str, version: str | None
+) -> actions.JobReference:
+    return actions.JobReference(_kind(kind, namespace, name), namespace, name, version)
 
 
 def _name(obj: Obj) -> str:

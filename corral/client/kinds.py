@@ -10,9 +10,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from difflib import get_close_matches
-from functools import cache
+from functools import cache, partial
 from typing import Final
 
+from corral.api import names
 from corral.client import phases, roles
 from corral.client.errors import UnknownKind
 from corral.client.roles import Role
@@ -54,7 +55,7 @@ class JobKind:
     suspend_path: tuple[str, ...] = ()
     """The field that suspends it."""
     scale_path: tuple[str, ...] = ()
-    """The field that holds the number of replicas; empty where ``scale`` is a subresource."""
+    """The field that holds the number of replicas."""
     learns: bool = False
     """Whether it has metrics of rounds and participants."""
 
@@ -149,259 +150,95 @@ def _federated_pods(job: Obj) -> str:
     return _of_jobs([f"round-{current or 1}-{_name(job)}-{p}-job" for p in ids if p])
 
 
-def _in(*words: str) -> Callable[[str], bool]:
-    return lambda phase: phase in words
-
-
-def _never(phase: str) -> bool:
-    return False
-
-
 _no_role = roles.single("pod")
-_SUSPEND: Final = ("spec", "runPolicy", "suspend")
 
 
 def _kind(
-    api_version: str,
-    plural: str,
-    kind: str,
+    known: names.Names,
     *,
     family: str,
-    short: tuple[str, ...],
+    short: tuple[str, ...] = (),
     phase: Callable[[Obj], str] = phases.own_phase,
-    known: tuple[str, ...],
-    ends: Callable[[str], bool],
     message: Callable[[Obj], str] = phases.own_message,
     pods: Callable[[Obj], str] | None = None,
     role: Callable[[Obj], Role] = _no_role,
-    suspend: tuple[str, ...] = (),
     restartable: bool = False,
     in_place: bool = False,
-    scale: tuple[str, ...] | None = None,
     learns: bool = False,
 ) -> JobKind:
-    group, _, version = api_version.rpartition("/")
     return JobKind(
-        group=group,
-        version=version,
-        plural=plural,
-        kind=kind,
-        singular=kind.lower(),
-        short_names=short,
+        group=known.group,
+        version=known.version,
+        plural=known.plural,
+        kind=known.kind,
+        singular=known.kind.lower(),
+        short_names=known.short + short,
         family=family,
-        pod_selector=pods,
+        pod_selector=_with_label(known.pod_label) if known.pod_label else pods,
         role=role,
         phase=phase,
         message=message,
-        finished=lambda obj: ends(phase(obj)),
-        suspendable=bool(suspend),
+        finished=lambda obj: phase(obj) in known.final,
+        suspendable=bool(known.suspend),
         restartable=restartable,
-        scalable=scale is not None,
-        phases=known,
+        scalable=bool(known.replicas),
+        phases=known.phases,
         restarts_in_place=in_place,
-        suspend_path=suspend,
-        scale_path=scale or (),
+        suspend_path=known.suspend,
+        scale_path=known.replicas,
         learns=learns,
     )
 
 
-_TRAINING = "training.corral.dev/v1alpha1"
-_KUBEFLOW = "kubeflow.org/v2beta1"
-_SPOT = "training.training.dcnlab.com/v1alpha1"
-_MIGRATION = "migration.dcnlab.com/v1alpha1"
-_PROPELLER = "propeller.absmach.io/v1alpha1"
-_KAFKAML = "kafkaml.corral.dev/v1alpha1"
-
-_job_ends = _in("Succeeded", "Failed")
-_task_ends = _in("Completed", "Failed")
+_training = partial(_kind, family="trainingjob")
+_spot = partial(_kind, family="spot")
+_federated = partial(_kind, family="federated")
+_kafkaml = partial(_kind, family="kafkaml")
+_record = partial(_kafkaml, phase=phases.record_phase)
 
 KINDS: Final[tuple[JobKind, ...]] = (
-    _kind(
-        _TRAINING,
-        "trainingjobs",
-        "TrainingJob",
-        family="trainingjob",
-        short=("tj",),
+    _training(
+        names.TRAININGJOB,
         phase=phases.training_phase,
-        known=phases.TRAINING_PHASES,
-        ends=_job_ends,
         message=phases.job_message,
-        pods=_with_label(roles.TRAINING_JOB_LABEL),
         role=roles.training_role,
-        suspend=_SUSPEND,
         restartable=True,
         in_place=True,
-        scale=(),
     ),
+    _training(names.CHECKPOINT),
     _kind(
-        _TRAINING,
-        "checkpoints",
-        "Checkpoint",
-        family="trainingjob",
-        short=("ckpt",),
-        known=phases.CHECKPOINT_PHASES,
-        ends=_in("Ready", "Failed", "Deleted"),
-    ),
-    _kind(
-        _KUBEFLOW,
-        "mpijobs",
-        "MPIJob",
+        names.MPIJOB,
         family="mpijob",
         short=("mpi",),
         phase=phases.mpi_phase,
-        known=phases.MPI_PHASES,
-        ends=_job_ends,
         message=phases.job_message,
-        pods=_with_label(roles.MPI_JOB_LABEL),
         role=roles.mpi_role,
-        suspend=_SUSPEND,
         restartable=True,
-        scale=("spec", "mpiReplicaSpecs", "Worker", "replicas"),
     ),
-    _kind(
-        _SPOT,
-        "spotinstancejobs",
-        "SpotInstanceJob",
-        family="spot",
-        short=("sij", "spot"),
+    _spot(
+        names.SPOTINSTANCEJOB,
         phase=phases.spot_phase,
-        known=phases.SPOT_PHASES,
-        ends=_job_ends,
-        pods=_with_label(roles.SPOT_JOB_LABEL),
         role=roles.spot_role,
-        suspend=("spec", "suspend"),
         restartable=True,
         in_place=True,
-        scale=("spec", "replicas"),
     ),
-    _kind(
-        _SPOT,
-        "spotinstancevms",
-        "SpotInstanceVM",
-        family="spot",
-        short=("sivm",),
-        phase=phases.vm_phase,
-        known=phases.VM_PHASES,
-        ends=_in("Terminated", "Failed"),
-    ),
-    _kind(
-        _MIGRATION,
-        "checkpointbackups",
-        "CheckpointBackup",
-        family="spot",
-        short=("cb",),
-        known=phases.BACKUP_PHASES,
-        ends=_in("Completed", "CompletedPodDeleted", "CompletedWithError", "Failed"),
-    ),
-    _kind(
-        _PROPELLER,
-        "federatedjobs",
-        "FederatedJob",
-        family="federated",
-        short=("fj",),
-        known=phases.FEDERATED_PHASES,
-        ends=_task_ends,
+    _spot(names.SPOTINSTANCEVM, phase=phases.vm_phase),
+    _spot(names.CHECKPOINTBACKUP),
+    _federated(
+        names.FEDERATEDJOB,
         pods=_federated_pods,
         role=roles.single("participant"),
-        suspend=("spec", "suspend"),
         restartable=True,
         learns=True,
     ),
-    _kind(
-        _PROPELLER,
-        "trainingrounds",
-        "TrainingRound",
-        family="federated",
-        short=("round",),
-        known=phases.ROUND_PHASES,
-        ends=_task_ends,
-        pods=_round_pods,
-        role=roles.single("participant"),
-    ),
-    _kind(
-        _PROPELLER,
-        "wasmtasks",
-        "WasmTask",
-        family="federated",
-        short=("wt", "wasm"),
-        known=phases.TASK_PHASES,
-        ends=_task_ends,
-        pods=_task_pods,
-        role=roles.single("task"),
-        restartable=True,
-    ),
-    _kind(
-        _PROPELLER,
-        "propletgroups",
-        "PropletGroup",
-        family="federated",
-        short=("pg",),
-        phase=phases.group_phase,
-        known=phases.GROUP_PHASES,
-        ends=_never,
-    ),
-    _kind(
-        _PROPELLER,
-        "modelcheckpoints",
-        "ModelCheckpoint",
-        family="federated",
-        short=("mc",),
-        known=phases.MODEL_CHECKPOINT_PHASES,
-        ends=_in("Ready", "Failed"),
-    ),
-    _kind(
-        _KAFKAML,
-        "mlmodels",
-        "MLModel",
-        family="kafkaml",
-        short=("mlm",),
-        phase=phases.record_phase,
-        known=phases.RECORD_PHASES,
-        ends=_never,
-    ),
-    _kind(
-        _KAFKAML,
-        "mlconfigurations",
-        "MLConfiguration",
-        family="kafkaml",
-        short=("mlc",),
-        phase=phases.record_phase,
-        known=phases.RECORD_PHASES,
-        ends=_never,
-    ),
-    _kind(
-        _KAFKAML,
-        "datasources",
-        "Datasource",
-        family="kafkaml",
-        short=("dsrc",),
-        phase=phases.record_phase,
-        known=phases.RECORD_PHASES,
-        ends=_never,
-    ),
-    _kind(
-        _KAFKAML,
-        "federateddeployments",
-        "FederatedDeployment",
-        family="kafkaml",
-        short=("fd",),
-        known=phases.DEPLOYMENT_PHASES,
-        ends=_in("Completed", "Failed"),
-        pods=_with_label(roles.DEPLOYMENT_LABEL),
-        role=roles.kafka_role,
-        restartable=True,
-    ),
-    _kind(
-        _KAFKAML,
-        "inferences",
-        "Inference",
-        family="kafkaml",
-        short=("inf",),
-        known=phases.INFERENCE_PHASES,
-        ends=_in("Stopped", "Failed"),
-        pods=_with_label(roles.INFERENCE_LABEL),
-        role=roles.labelled("replica", roles.KAFKA_INDEX_LABEL),
-        scale=("spec", "replicas"),
-    ),
+    _federated(names.TRAININGROUND, pods=_round_pods, role=roles.single("participant")),
+    _federated(names.WASMTASK, pods=_task_pods, role=roles.single("task"), restartable=True),
+    _federated(names.PROPLETGROUP, phase=phases.group_phase),
+    _federated(names.MODELCHECKPOINT),
+    _record(names.MLMODEL),
+    _record(names.MLCONFIGURATION),
+    _record(names.DATASOURCE),
+    _kafkaml(names.FEDERATEDDEPLOYMENT, role=roles.kafka_role, restartable=True),
+    _kafkaml(names.INFERENCE, role=roles.inference_role),
 )
 """In the order in which people are shown them."""

@@ -11,47 +11,10 @@ from typing import Any, Final
 from corral.kube.types import Obj
 
 __all__ = [
-    "CHECKPOINT_PHASES",
-    "TRAINING_PHASES",
     "condition",
     "is_true",
     "status_of",
 ]
-
-TRAINING_PHASES: Final = ("Pending", "Running", "Restarting", "Suspended", "Succeeded", "Failed")
-MPI_PHASES: Final = (
-    "Pending",
-    "Created",
-    "Running",
-    "Restarting",
-    "Suspended",
-    "Succeeded",
-    "Failed",
-)
-CHECKPOINT_PHASES: Final = ("Pending", "Writing", "Ready", "Failed", "Deleted")
-SPOT_PHASES: Final = ("Pending", "Running", "Restarting", "Suspended", "Succeeded", "Failed")
-VM_PHASES: Final = ("Pending", "Provisioning", "Running", "Terminated", "Failed")
-BACKUP_PHASES: Final = (
-    "Pending",
-    "Checkpointing",
-    "Checkpointed",
-    "ImageBuilding",
-    "ImageBuilt",
-    "ImagePushing",
-    "ImagePushed",
-    "Completed",
-    "CompletedPodDeleted",
-    "CompletedWithError",
-    "Failed",
-)
-TASK_PHASES: Final = ("Pending", "Scheduled", "Running", "Completed", "Failed")
-FEDERATED_PHASES: Final = ("Pending", "Running", "Completed", "Failed")
-ROUND_PHASES: Final = ("Pending", "Running", "Aggregating", "Completed", "Failed")
-GROUP_PHASES: Final = ("Pending", "Ready", "Empty")
-MODEL_CHECKPOINT_PHASES: Final = ("Pending", "Uploading", "Ready", "Failed")
-RECORD_PHASES: Final = ("Pending", "Ready", "Failed")
-DEPLOYMENT_PHASES: Final = ("Pending", "Running", "Suspended", "Completed", "Failed")
-INFERENCE_PHASES: Final = ("Pending", "Running", "Stopped", "Failed")
 
 _MPI_ORDER: Final = ("Failed", "Succeeded", "Suspended", "Restarting", "Running", "Created")
 """The first of these conditions that is true is the phase, as `MPIJob.get_job_phase` has it."""

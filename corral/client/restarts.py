@@ -20,12 +20,12 @@ from datetime import datetime
 from typing import Any, Final
 
 from corral.client import errors
-from corral.client.actions import FIELD_MANAGER, Target, set_field
+from corral.client.actions import FIELD_MANAGER, JobReference, set_field
 from corral.client.code import give_code, let_go_of_code
 from corral.client.kinds import JobKind
 from corral.client.phases import section, status_of, text
-from corral.client.translate import Asked, telling
-from corral.client.watching import Scope, wait_for
+from corral.client.translate import ApiRequest, translating
+from corral.client.watching import Scope, changes, wait_for
 from corral.kube.client import KubeClient
 from corral.kube.errors import ApiError
 from corral.kube.types import Obj
@@ -40,7 +40,7 @@ _COPIED: Final = ("name", "namespace", "labels", "annotations", "ownerReferences
 
 
 async def restart(
-    client: KubeClient, target: Target, *, force: bool, clock: Callable[[], datetime]
+    client: KubeClient, target: JobReference, *, force: bool, clock: Callable[[], datetime]
 ) -> Obj:
     """Run a job again.
 
@@ -52,7 +52,7 @@ async def restart(
     kind = target.kind
     if not kind.restartable:
         raise errors.NotSupported(f"{kind.kind}s do not run, so they cannot be restarted")
-    with telling(target.asked("get")):
+    with translating(target.asked("get")):
         old = await client.get(kind.resource, target.name, namespace=target.namespace)
     _check(target, old, force=force)
     if kind.restarts_in_place and not kind.finished(old):
@@ -74,7 +74,7 @@ async def _carried_through(work: Coroutine[Any, Any, Obj]) -> Obj:
         raise
 
 
-def _check(target: Target, old: Obj, *, force: bool) -> None:
+def _check(target: JobReference, old: Obj, *, force: bool) -> None:
     kind, metadata = target.kind, section(old, "metadata")
     what = target.asked("").what
     version = metadata.get("resourceVersion")
@@ -111,14 +111,14 @@ def _check_unforced(kind: JobKind, old: Obj, what: str) -> None:
 # --- in place ------------------------------------------------------------------------------------
 
 
-async def _in_place(client: KubeClient, target: Target) -> Obj:
+async def _in_place(client: KubeClient, target: JobReference) -> Obj:
     """Suspend it, and resume it when its pods are gone."""
     kind = target.kind
     scope = Scope(kind, target.namespace, target.name)
     await set_field(client, target, kind.suspend_path, True)
-    anew = Target(kind, target.namespace, target.name)
+    anew = JobReference(kind, target.namespace, target.name)
     try:
-        await wait_for(client, scope, "Suspended", timeout=_PATIENCE)
+        await wait_for(changes(client, scope), scope, "Suspended", timeout=_PATIENCE)
     except errors.WaitTimeout as error:
         await set_field(client, anew, kind.suspend_path, False)
         raise errors.Unavailable(
@@ -144,11 +144,11 @@ def fresh_copy(old: Obj, *, restarted_at: datetime) -> Obj:
     return {**rest, "metadata": metadata}
 
 
-async def _rehearse(client: KubeClient, target: Target, fresh: Obj) -> None:
+async def _rehearse(client: KubeClient, target: JobReference, fresh: Obj) -> None:
     """Would the API server take it? Under another name, since this one is still taken."""
     metadata = {key: value for key, value in fresh["metadata"].items() if key != "name"}
     metadata["generateName"] = f"{target.name[:40].rstrip('-')}-"
-    with telling(Asked.of("create", target.kind, target.namespace)):
+    with translating(ApiRequest.of("create", target.kind, target.namespace)):
         await client.create(
             target.kind.resource,
             {**fresh, "metadata": metadata},
@@ -158,7 +158,7 @@ async def _rehearse(client: KubeClient, target: Target, fresh: Obj) -> None:
         )
 
 
-async def _anew(client: KubeClient, target: Target, *, old: Obj, fresh: Obj) -> Obj:
+async def _anew(client: KubeClient, target: JobReference, *, old: Obj, fresh: Obj) -> Obj:
     code = await _delete(client, target, old)
     try:
         await _gone(client, target, uid=text(section(old, "metadata").get("uid")))
@@ -169,15 +169,15 @@ async def _anew(client: KubeClient, target: Target, *, old: Obj, fresh: Obj) -> 
             hint="apply the manifest of this error once the old job is gone",
             manifest=fresh,
         ) from error
-    with telling(target.asked("patch")):
+    with translating(target.asked("patch")):
         await give_code(client, target.kind.resource.stamp(made), code)
     return made
 
 
-async def _delete(client: KubeClient, target: Target, old: Obj) -> list[str]:
+async def _delete(client: KubeClient, target: JobReference, old: Obj) -> list[str]:
     """Delete the old job but for its code, which the new one needs; the names of that."""
     stamped = target.kind.resource.stamp(old)
-    with telling(target.asked("delete")):
+    with translating(target.asked("delete")):
         code = await let_go_of_code(client, stamped)
         try:
             await client.delete(
@@ -195,7 +195,7 @@ async def _delete(client: KubeClient, target: Target, old: Obj) -> list[str]:
     return code
 
 
-async def _gone(client: KubeClient, target: Target, *, uid: str) -> None:
+async def _gone(client: KubeClient, target: JobReference, *, uid: str) -> None:
     """Wait until there is no such object, or another one in its place."""
     scope = Scope(target.kind, target.namespace, target.name)
 
@@ -203,15 +203,15 @@ async def _gone(client: KubeClient, target: Target, *, uid: str) -> None:
         return section(obj, "metadata").get("uid") != uid
 
     try:
-        await wait_for(client, scope, is_another, timeout=_PATIENCE)
+        await wait_for(changes(client, scope), scope, is_another, timeout=_PATIENCE)
     except errors.NotFound:
         return
 
 
-async def _create(client: KubeClient, target: Target, fresh: Obj) -> Obj:
+async def _create(client: KubeClient, target: JobReference, fresh: Obj) -> Obj:
     for attempt in range(_ATTEMPTS):
         try:
-            with telling(target.asked("create")):
+            with translating(target.asked("create")):
                 return await client.create(
                     target.kind.resource,
                     fresh,
@@ -226,7 +226,7 @@ async def _create(client: KubeClient, target: Target, fresh: Obj) -> Obj:
             if attempt == 0:
                 raise
             # The answer to the request before was lost, not the request.
-            with telling(target.asked("get")):
+            with translating(target.asked("get")):
                 return await client.get(
                     target.kind.resource, target.name, namespace=target.namespace
                 )

@@ -8,36 +8,22 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Final
 
+from corral.api import names
 from corral.client.phases import section, text
 from corral.kube.types import Obj
 
 __all__ = [
-    "DEPLOYMENT_LABEL",
-    "INFERENCE_LABEL",
-    "KAFKA_INDEX_LABEL",
-    "KAFKA_ROLE_LABEL",
-    "MPI_JOB_LABEL",
-    "SPOT_JOB_LABEL",
-    "TRAINING_JOB_LABEL",
     "Role",
+    "inference_role",
+    "kafka_role",
     "labelled",
     "mpi_role",
     "single",
+    "spot_role",
     "trailing_number",
+    "training_role",
 ]
-
-TRAINING_JOB_LABEL: Final = "trainingjob"
-TRAINING_REPLICA_LABEL: Final = "replica-id"
-MPI_JOB_LABEL: Final = "training.kubeflow.org/job-name"
-MPI_ROLE_LABEL: Final = "training.kubeflow.org/job-role"
-SPOT_JOB_LABEL: Final = "training.dcnlab.com/spot-instance-job"
-SPOT_REPLICA_LABEL: Final = "training.dcnlab.com/job-replica"
-DEPLOYMENT_LABEL: Final = "kafkaml.corral.dev/deployment"
-INFERENCE_LABEL: Final = "kafkaml.corral.dev/inference"
-KAFKA_ROLE_LABEL: Final = "kafkaml.corral.dev/role"
-KAFKA_INDEX_LABEL: Final = "kafkaml.corral.dev/index"
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -81,7 +67,7 @@ def labelled(name: str, index_label: str, *, role_label: str = "") -> Callable[[
 
 def mpi_role(pod: Obj) -> Role:
     """By the name: labels of workers are shifted where the launcher is one too."""
-    if label_of(pod, MPI_ROLE_LABEL) == "worker":
+    if label_of(pod, names.MPI_ROLE_LABEL) == "worker":
         return Role("worker", trailing_number(text(section(pod, "metadata").get("name"))))
     return Role("launcher")
 
@@ -92,6 +78,7 @@ def single(name: str) -> Callable[[Obj], Role]:
     return lambda pod: role
 
 
-training_role = labelled("replica", TRAINING_REPLICA_LABEL)
-spot_role = labelled("replica", SPOT_REPLICA_LABEL)
-kafka_role = labelled("client", KAFKA_INDEX_LABEL, role_label=KAFKA_ROLE_LABEL)
+training_role = labelled("replica", names.TRAINING_REPLICA_LABEL)
+spot_role = labelled("replica", names.SPOT_REPLICA_LABEL)
+kafka_role = labelled("client", names.KAFKAML_INDEX_LABEL, role_label=names.KAFKAML_ROLE_LABEL)
+inference_role = labelled("replica", names.KAFKAML_INDEX_LABEL)

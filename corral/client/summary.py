@@ -1,16 +1,18 @@
 """`Summary`: what is known about one job right now, with its pods, in one value.
 
 It is put together from the object and its pods alone (`summarize` is pure); times are as the API
-writes them, and ``as_object`` is the JSON that the gateway and ``--output json`` show.
+writes them. One model: Python, the JSON of the gateway and of ``--output json``, its schema.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from datetime import datetime
 
-from corral.client.explain.podstates import PodState, pod_state
+from pydantic import Field
+
+from corral.client.answers import Answer, named
+from corral.client.explain.podstates import PodSummary, pod_summary
 from corral.client.kinds import JobKind
 from corral.client.phases import conditions, failure_message, section, status_of, text
 from corral.client.times import duration, finish_time, start_time
@@ -18,9 +20,10 @@ from corral.kube.types import Obj
 
 __all__ = [
     "Diagnosis",
-    "PodState",
+    "PodSummary",
     "RoleCounts",
     "Summary",
+    "desired_pods",
     "diagnosis_of",
     "summarize",
     "summarized_progress",
@@ -28,8 +31,7 @@ __all__ = [
 ]
 
 
-@dataclass(frozen=True, slots=True)
-class RoleCounts:
+class RoleCounts(Answer):
     """How many pods of a role are in which state."""
 
     role: str
@@ -42,17 +44,8 @@ class RoleCounts:
     failed: int = 0
     restarts: int = 0
 
-    def as_object(self) -> Obj:
-        out: Obj = {"role": self.role}
-        if self.desired is not None:
-            out["desired"] = self.desired
-        for name in ("pending", "running", "ready", "succeeded", "failed", "restarts"):
-            out[name] = getattr(self, name)
-        return out
 
-
-@dataclass(frozen=True, slots=True)
-class Diagnosis:
+class Diagnosis(Answer):
     """The pod that a failure is due to, and what became of it."""
 
     pod: str = ""
@@ -67,79 +60,39 @@ class Diagnosis:
     text: str = ""
     """All of it in one line."""
 
-    def as_object(self) -> Obj:
-        out: Obj = {
-            "pod": self.pod,
-            "role": self.role,
-            "index": self.index,
-            "node": self.node,
-            "reason": self.reason,
-            "exitCode": self.exit_code,
-            "signal": self.signal,
-            "message": self.message,
-            "logTail": self.log_tail,
-            "text": self.text,
-        }
-        return {key: value for key, value in out.items() if value not in ("", None)}
 
-
-@dataclass(frozen=True, slots=True)
-class Summary:
+class Summary(Answer):
     """One job at a glance."""
 
-    kind: str
-    namespace: str
-    name: str
-    uid: str
-    resource_version: str
-    phase: str
-    message: str
-    created: str = ""
-    started: str = ""
-    finished: str = ""
-    duration_seconds: float | None = None
+    required = ("kind", "namespace", "name", "phase", "message", "replicas", "pods")
+
+    kind: str = ""
+    namespace: str = ""
+    name: str = ""
+    uid: str = ""
+    resource_version: str = ""
+    phase: str = ""
+    message: str = ""
+    created: str = named("creationTime", "")
+    started: str = named("startTime", "")
+    finished: str = named("completionTime", "")
+    duration_seconds: float | None = Field(None, ge=0)
     suspended: bool = False
     """Whether it is asked to be; the phase says whether it is."""
     deleting: bool = False
     replicas: tuple[RoleCounts, ...] = ()
-    pods: tuple[PodState, ...] = ()
+    pods: tuple[PodSummary, ...] = ()
     conditions: tuple[Obj, ...] = ()
     progress: Obj | None = None
     checkpoint: Obj | None = None
     diagnosis: Diagnosis | None = None
     cost: Obj | None = None
 
-    def as_object(self) -> Obj:
-        """JSON with the names that Kubernetes uses; absent values are left out."""
-        out: Obj = {
-            "kind": self.kind,
-            "namespace": self.namespace,
-            "name": self.name,
-            "uid": self.uid,
-            "resourceVersion": self.resource_version,
-            "phase": self.phase,
-            "message": self.message,
-            "creationTime": self.created or None,
-            "startTime": self.started or None,
-            "completionTime": self.finished or None,
-            "durationSeconds": self.duration_seconds,
-            "suspended": self.suspended,
-            "deleting": self.deleting,
-            "replicas": [counts.as_object() for counts in self.replicas],
-            "pods": [pod.as_object() for pod in self.pods],
-            "conditions": list(self.conditions),
-            "progress": self.progress,
-            "checkpoint": self.checkpoint,
-            "diagnosis": self.diagnosis.as_object() if self.diagnosis else None,
-            "cost": self.cost,
-        }
-        return {key: value for key, value in out.items() if value is not None}
-
 
 def summarize(kind: JobKind, obj: Obj, pods: Iterable[Obj], *, now: datetime) -> Summary:
     """Everything at a glance; ``pods`` are those of the job."""
     metadata, status = section(obj, "metadata"), status_of(obj)
-    states = sorted((pod_state(kind, pod) for pod in pods), key=lambda state: state.order)
+    states = sorted((pod_summary(kind, pod) for pod in pods), key=lambda state: state.order)
     ran = duration(obj, now)
     return Summary(
         kind=kind.kind,
@@ -225,7 +178,7 @@ def summarized_progress(obj: Obj) -> str:
     return ", ".join([out, *shown[:4]])
 
 
-def _desired(kind: JobKind, obj: Obj) -> dict[str, int]:
+def desired_pods(kind: JobKind, obj: Obj) -> dict[str, int]:
     """How many pods there should be, by role, as far as the spec says."""
     spec = section(obj, "spec")
     if kind.family == "mpijob":
@@ -243,8 +196,8 @@ def _desired(kind: JobKind, obj: Obj) -> dict[str, int]:
     return {"replica": 1} if kind.kind == "TrainingJob" else {}
 
 
-def _counts(kind: JobKind, obj: Obj, states: Sequence[PodState]) -> tuple[RoleCounts, ...]:
-    desired = _desired(kind, obj)
+def _counts(kind: JobKind, obj: Obj, states: Sequence[PodSummary]) -> tuple[RoleCounts, ...]:
+    desired = desired_pods(kind, obj)
     names = dict.fromkeys([*desired, *(state.role.name for state in states)])
     return tuple(
         _role_counts(name, desired.get(name), [s for s in states if s.role.name == name])
@@ -252,7 +205,7 @@ def _counts(kind: JobKind, obj: Obj, states: Sequence[PodState]) -> tuple[RoleCo
     )
 
 
-def _role_counts(role: str, desired: int | None, states: Sequence[PodState]) -> RoleCounts:
+def _role_counts(role: str, desired: int | None, states: Sequence[PodSummary]) -> RoleCounts:
     def count(phase: str) -> int:
         return sum(state.phase == phase for state in states)
 

@@ -1,7 +1,7 @@
 """Errors of the Kubernetes API as errors of this package, with the words that help.
 
-`telling` wraps a request: whatever the API server or the connection says comes out as a `JobError`
-that names the object, the namespace and, where rights are missing, who lacks which.
+`translating` wraps a request: whatever the API server or the connection answers becomes a
+`JobError` that names the object, the namespace and, where rights are missing, who lacks which.
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ from corral.kube.connection.config import ConfigError
 from corral.kube.connection.transport import KubeConnectionError
 from corral.kube.resources import Resource
 
-__all__ = ["Asked", "telling", "translated"]
+__all__ = ["ApiRequest", "translated", "translating"]
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class ApiRequest:
     """What was asked of the API server."""
 
     verb: str
@@ -34,7 +34,7 @@ class Asked:
     subresource: str = ""
 
     @classmethod
-    def of(cls, verb: str, kind: JobKind, namespace: str | None, *, name: str = "") -> Asked:
+    def of(cls, verb: str, kind: JobKind, namespace: str | None, *, name: str = "") -> ApiRequest:
         return cls(verb, kind.resource, namespace, name)
 
     @property
@@ -56,7 +56,7 @@ class Asked:
 
 
 @contextmanager
-def telling(asked: Asked) -> Iterator[None]:
+def translating(asked: ApiRequest) -> Iterator[None]:
     """Raise what goes wrong inside as a `JobError`."""
     try:
         yield
@@ -64,7 +64,7 @@ def telling(asked: Asked) -> Iterator[None]:
         raise translated(error, asked) from error
 
 
-def translated(error: Exception, asked: Asked) -> JobError:
+def translated(error: Exception, asked: ApiRequest) -> JobError:
     """The error of this package for one of the client's."""
     if isinstance(error, JobError):
         return error
@@ -83,7 +83,7 @@ _WHO = re.compile(r'User "([^"]*)" cannot (\w+) resource "([^"]*)" in API group 
 _IN_NAMESPACE = re.compile(r'in the namespace "([^"]*)"')
 
 
-def _forbidden(error: kube.ApiError, asked: Asked) -> JobError:
+def _forbidden(error: kube.ApiError, asked: ApiRequest) -> JobError:
     if "exceeded quota" in error.message:
         return errors.QuotaExceeded(
             f"there is no room for {asked.what} {asked.where}: {_tail(error.message)}",
@@ -103,7 +103,7 @@ def _forbidden(error: kube.ApiError, asked: Asked) -> JobError:
     return _lacks_right(said, error, asked)
 
 
-def _lacks_right(said: re.Match[str], error: kube.ApiError, asked: Asked) -> JobError:
+def _lacks_right(said: re.Match[str], error: kube.ApiError, asked: ApiRequest) -> JobError:
     user, verb, resource, group = said.groups()
     found = _IN_NAMESPACE.search(error.message)
     namespace = found.group(1) if found else ""
@@ -130,7 +130,7 @@ def _tail(message: str) -> str:
     return message.partition(" is forbidden: ")[2] or message
 
 
-def _not_found(error: kube.ApiError, asked: Asked) -> JobError:
+def _not_found(error: kube.ApiError, asked: ApiRequest) -> JobError:
     named = error.details.get("name")
     if named and error.details.get("kind") == "namespaces":
         return errors.NotFound(
@@ -150,7 +150,7 @@ def _not_found(error: kube.ApiError, asked: Asked) -> JobError:
     )
 
 
-def _invalid(error: kube.ApiError, asked: Asked) -> JobError:
+def _invalid(error: kube.ApiError, asked: ApiRequest) -> JobError:
     causes = error.details.get("causes") or ()
     fields = tuple(
         FieldProblem(
@@ -167,7 +167,7 @@ def _invalid(error: kube.ApiError, asked: Asked) -> JobError:
 _STRICT: Final = re.compile(r'(unknown|duplicate) field "([^"]*)"')
 
 
-def _bad_request(error: kube.ApiError, asked: Asked) -> JobError:
+def _bad_request(error: kube.ApiError, asked: ApiRequest) -> JobError:
     """A field that the kind does not have is a mistake of the object, like any other."""
     found = _STRICT.findall(error.message) if "strict decoding" in error.message else []
     if not found:
@@ -181,7 +181,7 @@ def _bad_request(error: kube.ApiError, asked: Asked) -> JobError:
     )
 
 
-def _exists(error: kube.ApiError, asked: Asked) -> JobError:
+def _exists(error: kube.ApiError, asked: ApiRequest) -> JobError:
     name = asked.name or str(error.details.get("name") or "")
     return errors.AlreadyExists(
         f"{asked.resource.kind} {name!r} {asked.where} exists already",
@@ -189,14 +189,14 @@ def _exists(error: kube.ApiError, asked: Asked) -> JobError:
     )
 
 
-def _conflict(error: kube.ApiError, asked: Asked) -> JobError:
+def _conflict(error: kube.ApiError, asked: ApiRequest) -> JobError:
     return errors.Changed(
         f"{asked.what} {asked.where} was changed by somebody else: {error.message}",
         hint="read it again and repeat the change",
     )
 
 
-def _unauthorized(error: kube.ApiError, asked: Asked) -> JobError:
+def _unauthorized(error: kube.ApiError, asked: ApiRequest) -> JobError:
     return errors.Unauthorized(
         "the API server does not accept these credentials",
         hint="the token may have expired: log in again, or make a new one with "
@@ -204,19 +204,19 @@ def _unauthorized(error: kube.ApiError, asked: Asked) -> JobError:
     )
 
 
-def _unavailable(error: kube.ApiError, asked: Asked) -> JobError:
+def _unavailable(error: kube.ApiError, asked: ApiRequest) -> JobError:
     return errors.Unavailable(
         f"the API server cannot answer now: {error.message}", retry_after=error.retry_after
     )
 
 
-def _timeout(error: kube.ApiError, asked: Asked) -> JobError:
+def _timeout(error: kube.ApiError, asked: ApiRequest) -> JobError:
     if "Too large resource version" in error.message:  # one that this server has never given
         return errors.Expired(error.message)
     return _unavailable(error, asked)
 
 
-def _other(error: kube.ApiError, asked: Asked) -> JobError:
+def _other(error: kube.ApiError, asked: ApiRequest) -> JobError:
     if error.status_code == 404:
         return _not_found(error, asked)
     if error.status_code >= 500:

@@ -19,7 +19,7 @@ from corral.client import errors
 from corral.client.kinds import JobKind
 from corral.client.phases import section, text
 from corral.client.queries import ListQuery, check, matching
-from corral.client.translate import Asked, telling
+from corral.client.translate import ApiRequest, translating
 from corral.kube.client import KubeClient
 from corral.kube.types import Obj
 
@@ -58,8 +58,8 @@ class Scope:
         return f"metadata.name={self.name}" if self.name else ""
 
     @property
-    def asked(self) -> Asked:
-        return Asked.of("watch", self.kind, self.namespace, name=self.name or "")
+    def asked(self) -> ApiRequest:
+        return ApiRequest.of("watch", self.kind, self.namespace, name=self.name or "")
 
 
 def is_version(text: str) -> bool:
@@ -85,7 +85,7 @@ async def changes(
     seen = _Seen(scope)
     version = since or ""
     if not version:
-        with telling(scope.asked):
+        with translating(scope.asked):
             version, found = await _listed(client, scope)
         if scope.name and not found:
             raise errors.NotFound(
@@ -106,7 +106,7 @@ async def _following(
 ) -> AsyncGenerator[Change, None]:
     while True:
         try:
-            with telling(scope.asked):
+            with translating(scope.asked):
                 watch = client.resuming_watch(
                     scope.kind.resource,
                     scope.namespace,
@@ -124,7 +124,7 @@ async def _following(
         except errors.Expired:
             if not seen.complete:
                 raise
-        with telling(scope.asked):
+        with translating(scope.asked):
             version, found = await _listed(client, scope)
         for change in seen.renewed(found):
             yield change
@@ -202,13 +202,13 @@ def _version(obj: Obj) -> str:
 
 
 async def wait_for(
-    client: KubeClient,
+    source: AsyncGenerator[Change, None],
     scope: Scope,
     until: Until,
     *,
     timeout: float,  # noqa: ASYNC109 - the error says what was seen until then
 ) -> Obj:
-    """The object as soon as the condition holds, or it is in one of the phases.
+    """The object of a watch as soon as the condition holds, or it is in one of the phases.
 
     ``Deleted`` as a phase waits until it is gone.
 
@@ -220,7 +220,7 @@ async def wait_for(
     goal = _Goal(scope.kind, until)
     last: Obj | None = None
     try:
-        async with asyncio.timeout(timeout), aclosing(changes(client, scope)) as events:
+        async with asyncio.timeout(timeout), aclosing(source) as events:
             async for change in events:
                 last = change.object
                 if change.type == "DELETED":

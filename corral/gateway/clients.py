@@ -25,17 +25,17 @@ from corral.kube.client import KubeClient
 from corral.kube.connection.config import ClusterConfig
 from corral.kube.connection.transport import ClientSettings
 
-__all__ = ["ClientPool", "ClusterAccess", "Lease"]
+__all__ = ["ClientPool", "Lease", "Upstream"]
 
 
 @dataclass(frozen=True, slots=True)
-class ClusterAccess:
+class Upstream:
     """Where the API server is and how it proves to be it; never who asks."""
 
     config: ClusterConfig
 
     @classmethod
-    def of(cls, config: ClusterConfig) -> ClusterAccess:
+    def of(cls, config: ClusterConfig) -> Upstream:
         """The same cluster without any credential of the configuration."""
         return cls(
             replace(
@@ -96,7 +96,7 @@ class ClientPool:
 
     def __init__(
         self,
-        access: ClusterAccess,
+        access: Upstream,
         *,
         size: int,
         idle_seconds: float,

@@ -70,13 +70,13 @@ async def run_gateway(
     """
     from corral.files.temporary import sweep
     from corral.gateway.audit import audit_to
-    from corral.gateway.clients import ClusterAccess
+    from corral.gateway.clients import Upstream
     from corral.gateway.models import Models
     from corral.gateway.service import Gateway
     from corral.gateway.shared import Shared
 
     audit = audit_to(settings.audit_file)
-    access = ClusterAccess.of(config)
+    access = Upstream.of(config)
     gateway = Gateway(access, models=Models(settings.registries))
     shared = Shared.of(gateway, access, audit=audit, limits=settings.limits)
     async with AsyncExitStack() as stack:

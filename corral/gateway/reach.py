@@ -10,23 +10,21 @@ import time
 from collections.abc import Callable
 from typing import Final
 
-from corral.gateway.clients import ClusterAccess
+from corral.gateway.clients import Upstream
 from corral.kube.client import KubeClient
 from corral.kube.connection.transport import ClientSettings
 from corral.kube.errors import ApiError
 
-__all__ = ["Reach"]
+__all__ = ["Readiness"]
 
 _GOOD_FOR: Final = 1.0
 _PATIENCE: Final = 5.0
 
 
-class Reach:
+class Readiness:
     """Asks one API server whether it serves."""
 
-    def __init__(
-        self, access: ClusterAccess, *, clock: Callable[[], float] = time.monotonic
-    ) -> None:
+    def __init__(self, access: Upstream, *, clock: Callable[[], float] = time.monotonic) -> None:
         settings = ClientSettings(connect_timeout=_PATIENCE, read_timeout=_PATIENCE, max_retries=0)
         self._client = KubeClient(access.config, settings=settings)
         self._clock = clock

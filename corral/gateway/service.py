@@ -11,33 +11,28 @@ Errors are those of `corral.client.errors`.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, AsyncIterator
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable
 from contextlib import aclosing, asynccontextmanager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import Any, Concatenate, Final, ParamSpec, TypeVar
 
 from corral.client.errors import AlreadyExists, Changed, NotFound, PreconditionFailed
-from corral.client.jobs import AnyKind, Jobs, Objs
+from corral.client.jobs import AnyKind, Jobs
 from corral.client.kinds import JobKind, kind_of
 from corral.client.phases import section, text
-from corral.client.queries import ListQuery, Page
-from corral.client.translate import Asked, telling
-from corral.client.watching import Change
+from corral.client.translate import ApiRequest, translating
 from corral.gateway.auth import Caller
-from corral.gateway.clients import ClientPool, ClusterAccess, Lease
+from corral.gateway.clients import ClientPool, Lease, Upstream
 from corral.gateway.etags import ETags, etag_of
 from corral.gateway.idempotency import Idempotency
 from corral.gateway.models import Models
-from corral.kube.client import Propagation
 from corral.kube.resources import SELFSUBJECTACCESSREVIEWS, SELFSUBJECTREVIEWS
 from corral.kube.types import Obj
 
-if TYPE_CHECKING:
-    from corral.client.explain.explanation import Explanation
-    from corral.client.logs.streaming import LogChunk, LogQuery
-    from corral.client.summary import Summary
+__all__ = ["Created", "Gateway", "GatewaySettings", "Upstream"]
 
-__all__ = ["ClusterAccess", "Created", "Gateway", "GatewaySettings"]
+P = ParamSpec("P")
+T = TypeVar("T")
 
 _ATTEMPTS: Final = 8
 """How often an idempotent create is tried where the object comes and goes meanwhile."""
@@ -66,12 +61,75 @@ class Created:
         return etag_of(self.object)
 
 
+def _reading(
+    verb: Callable[Concatenate[Jobs, AnyKind, P], Awaitable[T]],
+) -> Callable[Concatenate[Gateway, Caller, AnyKind, P], Awaitable[T]]:
+    """A method of `Jobs` that only reads."""
+
+    async def call(
+        self: Gateway, caller: Caller, kind: AnyKind, /, *args: P.args, **kwargs: P.kwargs
+    ) -> T:
+        async with self.lease(caller) as jobs:
+            return await verb(jobs, kind, *args, **kwargs)
+
+    return call
+
+
+def _changing(
+    verb: Callable[..., Awaitable[Obj]],
+) -> Callable[Concatenate[Gateway, Caller, AnyKind, ...], Awaitable[Obj]]:
+    """A method of `Jobs` that changes an object, in the version that the caller has seen.
+
+    Where that was named, a later version is refused.
+    """
+
+    async def call(
+        self: Gateway,
+        caller: Caller,
+        kind: AnyKind,
+        /,
+        *,
+        namespace: str,
+        name: str,
+        if_match: ETags | None = None,
+        **options: Any,
+    ) -> Obj:
+        async with self.lease(caller) as jobs:
+            version = await _seen_version(jobs, kind, namespace, name, if_match)
+            try:
+                return await verb(jobs, kind, namespace, name, resource_version=version, **options)
+            except Changed as error:
+                if version is None:
+                    raise
+                raise PreconditionFailed(error.message, hint=error.hint) from error
+
+    return call
+
+
+def _streaming(
+    verb: Callable[Concatenate[Jobs, AnyKind, P], AsyncGenerator[T, None]],
+) -> Callable[Concatenate[Gateway, Caller, AnyKind, P], AsyncGenerator[T, None]]:
+    """A method of `Jobs` that goes on; close it when it is left early."""
+
+    async def call(
+        self: Gateway, caller: Caller, kind: AnyKind, /, *args: P.args, **kwargs: P.kwargs
+    ) -> AsyncGenerator[T, None]:
+        async with (
+            self.lease(caller, streams=True) as jobs,
+            aclosing(verb(jobs, kind, *args, **kwargs)) as found,
+        ):
+            async for item in found:
+                yield item
+
+    return call
+
+
 class Gateway:
     """Jobs for callers with tokens; `close` ends it."""
 
     def __init__(
         self,
-        cluster: ClusterAccess,
+        cluster: Upstream,
         *,
         settings: GatewaySettings | None = None,
         pool: ClientPool | None = None,
@@ -104,7 +162,7 @@ class Gateway:
     async def _user(self, lease: Lease) -> str:
         if not lease.user:
             review: Obj = {"metadata": {}}
-            with telling(Asked("create", SELFSUBJECTREVIEWS)):
+            with translating(ApiRequest("create", SELFSUBJECTREVIEWS)):
                 said = await lease.jobs.client.create(SELFSUBJECTREVIEWS, review)
             user = section(section(said, "status"), "userInfo")
             lease.user = text(user.get("username"))
@@ -133,46 +191,26 @@ class Gateway:
         }
         review: Obj = {"metadata": {}, "spec": {"resourceAttributes": attributes}}
         async with self.lease(caller) as jobs:
-            with telling(Asked("create", SELFSUBJECTACCESSREVIEWS)):
+            with translating(ApiRequest("create", SELFSUBJECTACCESSREVIEWS)):
                 said = await jobs.client.create(SELFSUBJECTACCESSREVIEWS, review)
         return section(said, "status").get("allowed") is True
 
-    # --- reading -------------------------------------------------------------------------------
+    # --- what `Jobs` does, for a caller --------------------------------------------------------
 
-    async def get(self, caller: Caller, kind: AnyKind, *, namespace: str, name: str) -> Obj:
-        async with self.lease(caller) as jobs:
-            return await jobs.get(kind, namespace, name)
-
-    async def list(
-        self,
-        caller: Caller,
-        kind: AnyKind,
-        *,
-        namespace: str | None,
-        query: ListQuery | None = None,
-    ) -> Page:
-        async with self.lease(caller) as jobs:
-            return await jobs.list(kind, namespace, query)
-
-    async def status(self, caller: Caller, kind: AnyKind, *, namespace: str, name: str) -> Summary:
-        async with self.lease(caller) as jobs:
-            return await jobs.summary(kind, namespace, name)
-
-    async def events(self, caller: Caller, kind: AnyKind, *, namespace: str, name: str) -> Objs:
-        async with self.lease(caller) as jobs:
-            return await jobs.events(kind, namespace, name)
-
-    async def explain(
-        self, caller: Caller, kind: AnyKind, *, namespace: str, name: str
-    ) -> Explanation:
-        async with self.lease(caller) as jobs:
-            return await jobs.explain(kind, namespace, name)
-
-    async def metrics(self, caller: Caller, kind: AnyKind, *, namespace: str, name: str) -> Obj:
-        async with self.lease(caller) as jobs:
-            return await jobs.metrics(kind, namespace, name)
-
-    # --- writing -------------------------------------------------------------------------------
+    get = _reading(Jobs.get)
+    list = _reading(Jobs.list)
+    status = _reading(Jobs.summary)
+    events = _reading(Jobs.events)
+    explain = _reading(Jobs.explain)
+    metrics = _reading(Jobs.metrics)
+    replace = _changing(Jobs.replace)
+    delete = _changing(Jobs.delete)
+    restart = _changing(Jobs.restart)
+    suspend = _changing(Jobs.suspend)
+    resume = _changing(Jobs.resume)
+    scale = _changing(Jobs.scale)
+    watch = _streaming(Jobs.watch)
+    logs = _streaming(Jobs.logs)
 
     async def create(
         self,
@@ -199,136 +237,6 @@ class Gateway:
                 idempotency_key, user=user, kind=kind, namespace=namespace, obj=obj
             )
             return await _create_once(lease.jobs, kind, namespace, obj=obj, once=once)
-
-    async def replace(
-        self,
-        caller: Caller,
-        kind: AnyKind,
-        *,
-        namespace: str,
-        name: str,
-        obj: Obj,
-        if_match: ETags | None = None,
-    ) -> Obj:
-        """Write a whole object."""
-        async with self._changing(caller, kind, namespace, name, if_match) as (jobs, version):
-            return await jobs.replace(kind, namespace, name, obj=obj, resource_version=version)
-
-    async def delete(
-        self,
-        caller: Caller,
-        kind: AnyKind,
-        *,
-        namespace: str,
-        name: str,
-        if_match: ETags | None = None,
-        propagation: Propagation = "Background",
-    ) -> Obj:
-        async with self._changing(caller, kind, namespace, name, if_match) as (jobs, version):
-            return await jobs.delete(
-                kind, namespace, name, propagation=propagation, resource_version=version
-            )
-
-    async def restart(
-        self,
-        caller: Caller,
-        kind: AnyKind,
-        *,
-        namespace: str,
-        name: str,
-        if_match: ETags | None = None,
-        force: bool = False,
-    ) -> Obj:
-        async with self._changing(caller, kind, namespace, name, if_match) as (jobs, version):
-            return await jobs.restart(kind, namespace, name, force=force, resource_version=version)
-
-    async def suspend(
-        self,
-        caller: Caller,
-        kind: AnyKind,
-        *,
-        namespace: str,
-        name: str,
-        if_match: ETags | None = None,
-    ) -> Obj:
-        async with self._changing(caller, kind, namespace, name, if_match) as (jobs, version):
-            return await jobs.suspend(kind, namespace, name, resource_version=version)
-
-    async def resume(
-        self,
-        caller: Caller,
-        kind: AnyKind,
-        *,
-        namespace: str,
-        name: str,
-        if_match: ETags | None = None,
-    ) -> Obj:
-        async with self._changing(caller, kind, namespace, name, if_match) as (jobs, version):
-            return await jobs.resume(kind, namespace, name, resource_version=version)
-
-    async def scale(
-        self,
-        caller: Caller,
-        kind: AnyKind,
-        *,
-        namespace: str,
-        name: str,
-        replicas: int,
-        if_match: ETags | None = None,
-    ) -> Obj:
-        async with self._changing(caller, kind, namespace, name, if_match) as (jobs, version):
-            return await jobs.scale(
-                kind, namespace, name, replicas=replicas, resource_version=version
-            )
-
-    @asynccontextmanager
-    async def _changing(
-        self, caller: Caller, kind: AnyKind, namespace: str, name: str, if_match: ETags | None
-    ) -> AsyncIterator[tuple[Jobs, str | None]]:
-        """The version that the caller has seen, where it was named; a later one is refused."""
-        async with self.lease(caller) as jobs:
-            version = await _seen_version(jobs, kind, namespace, name, if_match)
-            try:
-                yield jobs, version
-            except Changed as error:
-                if version is None:
-                    raise
-                raise PreconditionFailed(error.message, hint=error.hint) from error
-
-    # --- following -----------------------------------------------------------------------------
-
-    async def watch(
-        self,
-        caller: Caller,
-        kind: AnyKind,
-        *,
-        namespace: str | None,
-        name: str | None = None,
-        since: str | None = None,
-        query: ListQuery | None = None,
-    ) -> AsyncGenerator[Change, None]:
-        """What is there, then every change; close it when it is left early."""
-        async with self.lease(caller, streams=True) as jobs:
-            events = jobs.watch(kind, namespace, name, since=since, query=query)
-            async with aclosing(events):
-                async for change in events:
-                    yield change
-
-    async def logs(
-        self,
-        caller: Caller,
-        kind: AnyKind,
-        *,
-        namespace: str,
-        name: str,
-        query: LogQuery | None = None,
-    ) -> AsyncGenerator[LogChunk, None]:
-        """What the pods of a job write; close it when it is left early."""
-        async with self.lease(caller, streams=True) as jobs:
-            chunks = jobs.logs(kind, namespace, name, query)
-            async with aclosing(chunks):
-                async for chunk in chunks:
-                    yield chunk
 
 
 async def _create_once(

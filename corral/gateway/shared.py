@@ -9,11 +9,11 @@ from dataclasses import dataclass, field, replace
 from corral.client.errors import Forbidden, Unauthorized
 from corral.gateway.audit import Audit, Names
 from corral.gateway.auth import Caller, Unauthenticated, caller_of, flow_of
-from corral.gateway.clients import ClusterAccess
+from corral.gateway.clients import Upstream
 from corral.gateway.limits import LimitSettings, Places, RateLimiter, StreamPlaces, place_of
 from corral.gateway.metrics import GatewayMetrics
 from corral.gateway.problems import problem_of
-from corral.gateway.reach import Reach
+from corral.gateway.reach import Readiness
 from corral.gateway.service import Gateway
 from corral.gateway.uploads import Uploads
 
@@ -33,7 +33,7 @@ class Shared:
     streams: StreamPlaces
     audit: Audit
     names: Names
-    reach: Reach
+    reach: Readiness
     metrics: GatewayMetrics = field(default_factory=GatewayMetrics)
     strangers: RateLimiter = field(init=False)
     """By address: requests of nobody who is known yet."""
@@ -52,7 +52,7 @@ class Shared:
     def of(
         cls,
         gateway: Gateway,
-        access: ClusterAccess,
+        access: Upstream,
         *,
         audit: Audit,
         limits: LimitSettings | None = None,
@@ -67,7 +67,7 @@ class Shared:
             streams=streams,
             audit=audit,
             names=Names(gateway.who),
-            reach=Reach(access),
+            reach=Readiness(access),
         )
         shared.metrics.streams.set_function(lambda: streams.total)
         return shared

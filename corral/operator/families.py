@@ -11,7 +11,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from corral.operator import rbac
+from corral.operator import rbac, sections
+from corral.operator.sections import Surroundings
 
 if TYPE_CHECKING:
     from corral.kube.client import KubeClient
@@ -20,15 +21,6 @@ if TYPE_CHECKING:
     from corral.runtime.webhooks import Hooks
 
 __all__ = ["FAMILIES", "Family", "Surroundings"]
-
-
-@dataclass(frozen=True, slots=True)
-class Surroundings:
-    """What families are told beside the settings of the process."""
-
-    settings: ProcessSettings
-    authority: str
-    """The certificate authority of the report endpoint, in PEM."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,21 +38,14 @@ class Family:
     only."""
 
 
-def _register_trainingjob(manager: Manager, surroundings: Surroundings) -> None:
-    from corral.families.trainingjob import TrainingSettings, register
+def _register_trainingjob(manager: Manager, around: Surroundings) -> None:
+    from corral.families.trainingjob import register
     from corral.families.trainingjob.checkpoints import controller
     from corral.operator.reporting import store_rules
 
-    settings = surroundings.settings
-    training = TrainingSettings(
-        report_url=settings.reports_to,
-        report_ca=surroundings.authority,
-        workers=settings.workers,
-        resync=settings.resync,
-        local_root=settings.local_root,
-    )
+    training = sections.training_settings(around)
     register(manager, training)
-    controller.register(manager, training, rules=store_rules(settings))
+    controller.register(manager, training, rules=store_rules(around.settings))
 
 
 def _hook_trainingjob(hooks: Hooks, client: KubeClient | None, settings: ProcessSettings) -> None:
@@ -69,22 +54,10 @@ def _hook_trainingjob(hooks: Hooks, client: KubeClient | None, settings: Process
     register_hooks(hooks)
 
 
-def _register_mpijob(manager: Manager, surroundings: Surroundings) -> None:
-    from corral.families.mpijob import MPISettings, ObjectSettings, register
+def _register_mpijob(manager: Manager, around: Surroundings) -> None:
+    from corral.families.mpijob import register
 
-    settings = surroundings.settings
-    objects = ObjectSettings(
-        cluster_domain=settings.cluster_domain, gang_scheduler=settings.gang_scheduler
-    )
-    mpi = MPISettings(
-        objects=objects,
-        agent=settings.mpi_agent,
-        # Where it is used at all there are process nodes, though they may not have joined yet.
-        agent_by_default=settings.mpi_agent,
-        workers=settings.workers,
-        resync=settings.resync,
-    )
-    register(manager, mpi)
+    register(manager, sections.mpi_settings(around))
 
 
 def _hook_mpijob(hooks: Hooks, client: KubeClient | None, settings: ProcessSettings) -> None:
@@ -98,31 +71,11 @@ def _hook_mpijob(hooks: Hooks, client: KubeClient | None, settings: ProcessSetti
     register_hooks(hooks, source)
 
 
-def _register_federated(manager: Manager, surroundings: Surroundings) -> None:
+def _register_federated(manager: Manager, around: Surroundings) -> None:
     from corral.families.federated import learning, wiring
-    from corral.families.federated.settings import FederatedSettings
-    from corral.oci.registries import endpoints
-    from corral.oci.settings import ClientSettings
 
-    settings = surroundings.settings
-    tasks = FederatedSettings(
-        registry=settings.registry,
-        registry_map=tuple(f"{name}={url}" for name, url in settings.pod_registries.items()),
-        courier_image=settings.courier_image,
-        workers=settings.workers,
-        resync=settings.resync,
-    )
-    wiring.register(manager, tasks)
-    learning.register(
-        manager,
-        learning.LearningSettings(
-            registry=settings.registry,
-            registries=endpoints(settings.registry_map, token=_own_token(manager)),
-            client=ClientSettings(egress=settings.egress),
-            workers=settings.workers,
-            resync=settings.resync,
-        ),
-    )
+    wiring.register(manager, sections.federated_settings(around))
+    learning.register(manager, sections.learning_settings(around, _own_token(manager)))
 
 
 def _own_token(manager: Manager) -> Callable[[], str] | None:
@@ -133,43 +86,16 @@ def _own_token(manager: Manager) -> Callable[[], str] | None:
     return (lambda: config.token) if config.token else None
 
 
-def _register_kafkaml(manager: Manager, surroundings: Surroundings) -> None:
+def _register_kafkaml(manager: Manager, around: Surroundings) -> None:
     from corral.families.kafkaml import wiring
-    from corral.families.kafkaml.settings import KafkaMLSettings
 
-    settings = surroundings.settings
-    kafkaml = KafkaMLSettings(
-        kafka=settings.kafka_for_pods,
-        own_kafka=settings.kafka,
-        secret=settings.kafka_secret,
-        registry=settings.registry,
-        registry_map=tuple(f"{name}={url}" for name, url in settings.pod_registries.items()),
-        resync=settings.resync,
-        egress=settings.egress,
-    )
-    wiring.register(manager, kafkaml)
+    wiring.register(manager, sections.kafkaml_settings(around))
 
 
-def _register_spot(manager: Manager, surroundings: Surroundings) -> None:
+def _register_spot(manager: Manager, around: Surroundings) -> None:
     from corral.families.spot import wiring
-    from corral.families.spot.settings import SpotSettings
 
-    settings = surroundings.settings
-    spot = SpotSettings(
-        report_url=settings.reports_to,
-        report_ca=surroundings.authority,
-        local_root=settings.local_root,
-        courier_image=settings.courier_image,
-        registries=settings.pod_registries,
-        registry_map=settings.registry_map,
-        registry_token=_own_token(manager),
-        kubelet_ca=settings.kubelet_ca or None,
-        kubelet_account=f"{settings.namespace}/{rbac.KUBELETS}",
-        workers=settings.workers,
-        resync=settings.resync,
-        machines=settings.machines,
-    )
-    wiring.register(manager, spot)
+    wiring.register(manager, sections.spot_settings(around, _own_token(manager)))
 
 
 def _hook_spot(hooks: Hooks, client: KubeClient | None, settings: ProcessSettings) -> None:

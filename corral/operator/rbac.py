@@ -14,6 +14,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Final, NamedTuple
 
+from corral.api import all_kinds
 from corral.kube.types import Obj
 from corral.operator.settings import LEASE, NAMESPACE, REPORTS_SERVICE, SECRET
 
@@ -181,7 +182,7 @@ KAFKAML_RULES: Final = (
         ("mlmodels/finalizers", "federateddeployments/finalizers", "inferences/finalizers"),
         ("update",),
     ),
-    Rule("batch", ("jobs",), (*_WATCHED, "create", "delete")),
+    Rule("batch", ("jobs",), (*_READ, "create", "delete")),
     Rule("apps", ("deployments",), (*_READ, "create", "patch")),
     # Announcements become datasources; a Secret has the login of the broker that has them.
     Rule(_KAFKAML, ("datasources",), ("create", "delete")),
@@ -264,10 +265,6 @@ _EVERYWHERE: Final = frozenset(
     }
 )
 """Beside kinds of ours and what is only listed and watched: cluster-scoped, or harmless."""
-_OUR_GROUPS: Final = frozenset(
-    {"kafkaml.corral.dev", "kubeflow.org", "migration.dcnlab.com", "propeller.absmach.io",
-     "training.corral.dev", "training.training.dcnlab.com"}
-)  # fmt: skip
 _CLUSTER_GROUPS: Final = frozenset({"admissionregistration.k8s.io", "apiextensions.k8s.io"})
 
 
@@ -275,11 +272,10 @@ def split(rules: Iterable[Rule]) -> tuple[tuple[Rule, ...], tuple[Rule, ...]]:
     """The rights that are needed everywhere, and those that are needed where jobs run."""
     everywhere: list[Rule] = []
     workloads: list[Rule] = []
+    groups = _CLUSTER_GROUPS | {kind.names.group for kind in all_kinds()}
     for rule in rules:
         for resource in rule.resources:
-            wide = (
-                rule.group in _OUR_GROUPS | _CLUSTER_GROUPS or (rule.group, resource) in _EVERYWHERE
-            )
+            wide = rule.group in groups or (rule.group, resource) in _EVERYWHERE
             watched = tuple(verb for verb in rule.verbs if wide or verb in _WATCHED)
             others = tuple(verb for verb in rule.verbs if verb not in watched)
             if watched:

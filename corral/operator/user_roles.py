@@ -15,7 +15,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Final
 
-from corral.api.kafkaml import kinds as kafkaml
+from corral.api import all_kinds
 from corral.api.propeller import kinds as propeller
 from corral.api.spot import kinds as spot
 from corral.api.training import kinds as training
@@ -47,9 +47,7 @@ def user_roles() -> list[Obj]:
 
 
 def _own_roles() -> list[Obj]:
-    kinds = [
-        kind.resource() for module in (training, spot, propeller, kafkaml) for kind in module.KINDS
-    ]
+    kinds = [kind.resource() for kind in all_kinds() if kind.names.group != "kubeflow.org"]
     authored = [kind for kind in kinds if kind not in (*_MADE, *_COSTLY)]
     return [
         _own("view", _rules(kinds, _READ)),

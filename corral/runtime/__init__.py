@@ -44,11 +44,14 @@ if TYPE_CHECKING:
         all_of,
         any_of,
         generation_changed,
+        ignore_creates,
         mapped,
         metadata_changed,
         owner_by_uid,
         owner_of,
         same_object,
+        spec_changed,
+        spec_or_metadata_changed,
     )
     from corral.runtime.informers.informer import Change, Handler, Informer, strip_managed_fields
     from corral.runtime.informers.reflector import ReflectorSettings, Scope
@@ -116,8 +119,8 @@ _HOMES = {
     "serving.endpoints": "Probe health_app serving",
     "finalizers": "add_finalizer has_finalizer is_being_deleted remove_finalizer",
     "informers.handlers": (
-        "Mapper all_of any_of generation_changed mapped metadata_changed owner_by_uid "
-        "owner_of same_object"
+        "Mapper all_of any_of generation_changed ignore_creates mapped metadata_changed "
+        "owner_by_uid owner_of same_object spec_changed spec_or_metadata_changed"
     ),
     "informers.informer": "Change Handler Informer strip_managed_fields",
     "keys": (
@@ -211,6 +214,7 @@ __all__ = [
     "has_condition",
     "has_finalizer",
     "health_app",
+    "ignore_creates",
     "index_by_controller_uid",
     "index_by_uid",
     "is_being_deleted",
@@ -233,6 +237,8 @@ __all__ = [
     "set_condition",
     "set_controller",
     "set_owner",
+    "spec_changed",
+    "spec_or_metadata_changed",
     "split_key",
     "strip_managed_fields",
     "uid_of",

@@ -4,7 +4,10 @@ The contract with a reconciler:
 - It is given a key and brings the world nearer to what the object says; it looks everything up
   itself, and is never called for the same key twice at a time.
 - It raises: the key is tried again, with growing waits. `TerminalError`: not until it changes.
-- It raises `NotYetConsistent` (see `consistency`): tried again shortly; that is no failure.
+- It raises `NotYetConsistent` (see `consistency`): tried again within `BEHIND_MAX` seconds; that is
+  no failure, and counts for no growing wait.
+- It raises `Conflict`: what it read has changed since; tried again, with growing waits, and no
+  failure either.
 - It returns ``Result(requeue_after=s)``: it is called again after that time. Else it is done.
 - It may be cancelled at shutdown, and by ``timeout``; a step that must not be torn is shielded.
 """
@@ -17,19 +20,26 @@ import time
 import uuid
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
+from typing import Final
 
+from corral.kube.errors import Conflict
 from corral.runtime.informers.consistency import NotYetConsistent
 from corral.runtime.informers.handlers import Mapper, same_object
 from corral.runtime.informers.informer import Change, Informer
 from corral.runtime.logcontext import ReconcileContext, reconciling
 from corral.runtime.metrics import RuntimeMetrics
-from corral.runtime.queues.limiters import RateLimiter
+from corral.runtime.queues.limiters import ExponentialLimiter, RateLimiter
 from corral.runtime.queues.workqueue import LOW_PRIORITY, QueueShutDown, WorkQueue
 from corral.runtime.sharing import WHOLE, Share
 
 __all__ = ["CacheSyncTimeout", "Controller", "Reconciler", "Result", "TerminalError"]
 
 logger = logging.getLogger(__name__)
+
+BEHIND_FIRST: Final = 0.005
+BEHIND_MAX: Final = 0.1
+"""Seconds between two tries while a cache is behind our own writes. The wait does not grow further:
+a watch that is away for long is no reason to be away for longer."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,6 +88,7 @@ class Controller:
         """Those it waits for before it starts."""
         observer = metrics.queue(name) if metrics else None
         self.queue: WorkQueue[str] = WorkQueue(limiter=limiter, observer=observer, clock=clock)
+        self._behind = ExponentialLimiter(BEHIND_FIRST, BEHIND_MAX)
 
     def watch(
         self,
@@ -168,8 +179,12 @@ class Controller:
                 logger.error("%s %s: not tried again: %s", self.name, key, _described(error))
             except NotYetConsistent as error:
                 outcome = "requeue"
-                self.queue.add_rate_limited(key, priority=priority)
+                self.queue.add_after(key, self._behind.when(key), priority=priority)
                 logger.debug("%s %s: the cache is behind: %s", self.name, key, error)
+            except Conflict as error:
+                outcome = "requeue"
+                self.queue.add_rate_limited(key, priority=priority)
+                logger.debug("%s %s: changed meanwhile: %s", self.name, key, error)
             except Exception as error:
                 outcome = "error"
                 self.queue.add_rate_limited(key, priority=priority)
@@ -181,6 +196,8 @@ class Controller:
                     self.queue.add_after(key, result.requeue_after, priority=priority)
             finally:
                 self._count_active(-1)
+                if outcome != "requeue":
+                    self._behind.forget(key)
         self._count(outcome, self._clock() - started)
 
     async def _reconcile(self, key: str) -> Result | None:

@@ -1,8 +1,9 @@
 """The Python API for people and notebooks: train, follow and explain jobs wherever they run.
 
 Start with `TrainingClient` and `MPIJobClient` (`sync`) or their async twins (`clients`); both stand
-on `access`, which is a cluster or a gateway. `shipping` brings code to pods; errors are in
-`errors`. The names below are also those of the package `corral`, loaded when they are first used.
+on an `Access` of `corral.client`: a cluster or a gateway. `shipping` brings code to pods; errors
+are in `errors`. The names below are also those of the package `corral`, loaded when they are first
+used.
 """
 
 from __future__ import annotations

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import os
 import random
 from collections.abc import AsyncGenerator, Callable, Iterable
 from typing import ClassVar, Unpack
@@ -11,18 +10,16 @@ from typing import ClassVar, Unpack
 from corral.client.errors import BadRequest
 from corral.client.kinds import kind_of
 from corral.kube.types import Obj
-from corral.sdk.access import Access
-from corral.sdk.connect import Connection
 from corral.sdk.explained import Explained
-from corral.sdk.jobclient import AsyncJobClient, Callback, Name
+from corral.sdk.jobclient import AsyncJobClient, Callback, ClientOptions, Name
 from corral.sdk.mpijobs import MPIJob
 from corral.sdk.programs.program import Arguments, Target, code_of
+from corral.sdk.programs.shipping import create_shipped
 from corral.sdk.training import TrainOptions, job_name, training_job
 from corral.sdk.views import Events, Job, LogLine
 
-__all__ = ["AsyncMPIJobClient", "AsyncTrainingClient", "Path"]
+__all__ = ["AsyncMPIJobClient", "AsyncTrainingClient"]
 
-Path = str | os.PathLike[str]
 _LETTERS = "bcdfghjklmnpqrstvwxz2456789"
 """No vowels: no words by chance."""
 
@@ -42,29 +39,10 @@ class AsyncTrainingClient(AsyncJobClient):
     kind: ClassVar[str] = "trainingjobs"
 
     def __init__(
-        self,
-        *,
-        namespace: str | None = None,
-        kubeconfig: Path | None = None,
-        context: str | None = None,
-        gateway: str | None = None,
-        token: str | None = None,
-        ca_file: Path | None = None,
-        access: Access | None = None,
-        suffix: Callable[[], str] = _suffix,
+        self, *, suffix: Callable[[], str] = _suffix, **options: Unpack[ClientOptions]
     ) -> None:
-        """Where to go is found as `corral.sdk.connect` says; ``suffix`` makes names unique."""
-        super().__init__(
-            namespace=namespace,
-            connection=Connection(
-                kubeconfig=kubeconfig,
-                context=context,
-                gateway=gateway,
-                token=token,
-                ca_file=ca_file,
-            ),
-            access=access,
-        )
+        """``suffix`` makes names unique."""
+        super().__init__(**options)
         self._suffix = suffix
 
     async def train(
@@ -95,20 +73,17 @@ class AsyncTrainingClient(AsyncJobClient):
         code = await asyncio.to_thread(code_of, target, args, directory=options.get("directory"))
         known, where = kind_of(self.kind), namespace or self.namespace
         called = name or job_name(code.title, self._suffix())
-        shipped = await self._access.ship(where, called, code.source)
-        try:
-            job = training_job(
+        made = await create_shipped(
+            self._access,
+            known,
+            where,
+            called,
+            source=code.source,
+            build=lambda shipped: training_job(
                 code, shipped, options, name=called, namespace=where, replicas=replicas
-            )
-            dry = options.get("dry_run", False)
-            made = await self._access.create(known, where, job, dry_run=dry)
-        except BaseException:
-            await self._access.discard(shipped)
-            raise
-        if dry:
-            await self._access.discard(shipped)
-        else:
-            await self._access.adopt(shipped, made)
+            ),
+            dry_run=options.get("dry_run", False),
+        )
         return Job.read(known, made)
 
 
@@ -121,30 +96,6 @@ class AsyncMPIJobClient(AsyncJobClient):
     """
 
     kind: ClassVar[str] = "mpijobs"
-
-    def __init__(
-        self,
-        *,
-        namespace: str | None = None,
-        kubeconfig: Path | None = None,
-        context: str | None = None,
-        gateway: str | None = None,
-        token: str | None = None,
-        ca_file: Path | None = None,
-        access: Access | None = None,
-    ) -> None:
-        """Where to go is found as `corral.sdk.connect` says."""
-        super().__init__(
-            namespace=namespace,
-            connection=Connection(
-                kubeconfig=kubeconfig,
-                context=context,
-                gateway=gateway,
-                token=token,
-                ca_file=ca_file,
-            ),
-            access=access,
-        )
 
     async def create(
         self, job: MPIJob | Obj, *, namespace: str | None = None, dry_run: bool = False

@@ -14,10 +14,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
+from corral.client.access import Access
 from corral.client.errors import BadRequest
+from corral.client.jobs import Jobs
+from corral.kube.client import KubeClient
 from corral.kube.connection.config import ClusterConfig, ConfigError
 from corral.kube.connection.kubeconfig import load_config
-from corral.sdk.access import Access, ClusterAccess
 from corral.sdk.errors import NoCluster
 
 __all__ = ["LOCAL_FOLDER", "Connection", "connect"]
@@ -54,11 +56,11 @@ def connect(connection: Connection, environ: Mapping[str, str] | None = None) ->
     url = connection.gateway or ("" if named else env.get("CORRAL_GATEWAY", ""))
     if url:
         return _gateway(connection, url, env)
-    return ClusterAccess(_config(connection, env))
+    return Jobs(KubeClient(_config(connection, env)))
 
 
 def _gateway(connection: Connection, url: str, env: Mapping[str, str]) -> Access:
-    from corral.sdk.gateway import GatewayAccess
+    from corral.client.gateway.jobs import GatewayJobs
 
     token = connection.token or env.get("CORRAL_TOKEN", "")
     if not token:
@@ -67,7 +69,7 @@ def _gateway(connection: Connection, url: str, env: Mapping[str, str]) -> Access
             hint="give token=…, or set CORRAL_TOKEN; `kubectl create token NAME` makes one",
         )
     ca_file = connection.ca_file or env.get("CORRAL_CA") or None
-    return GatewayAccess(url, token=token, ca_file=ca_file)
+    return GatewayJobs(url, token=token, ca_file=ca_file)
 
 
 def _config(connection: Connection, env: Mapping[str, str]) -> ClusterConfig:

@@ -3,8 +3,6 @@
     JobError
       CannotShip         400  the function, script or folder cannot be sent to pods
       JobFailed          409  a job that was waited for has failed; ``job``, ``explanation``
-      Unavailable        503
-        NoCluster        503  no cluster or gateway was found, or it does not answer
 
 The same classes come from a cluster and from a gateway; the cause is chained. Every error has
 ``message``, ``hint`` (may be empty), ``fields`` (of an object that is not valid) and ``code``.
@@ -14,7 +12,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from corral.client.errors import JobError, Unavailable
+from corral.client.errors import JobError, NoCluster
 
 if TYPE_CHECKING:
     from corral.sdk.explained import Explained
@@ -27,12 +25,6 @@ class CannotShip(JobError):
     """What was given cannot be sent to pods; the words say why and what to do."""
 
     code, reason = 400, "CannotShip"
-
-
-class NoCluster(Unavailable):
-    """There is no cluster to talk to, or it does not answer."""
-
-    code, reason = 503, "NoCluster"
 
 
 class JobFailed(JobError):

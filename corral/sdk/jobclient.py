@@ -9,33 +9,47 @@ from __future__ import annotations
 
 import asyncio
 import inspect
+import os
 from collections.abc import AsyncGenerator, Callable, Iterable
 from contextlib import aclosing
 from dataclasses import replace
 from datetime import datetime
 from types import TracebackType
-from typing import Any, ClassVar, Final, Self
+from typing import Any, ClassVar, Final, Self, TypedDict, Unpack
 
+from corral.client.access import Access
 from corral.client.errors import BadRequest, NotFound, WaitTimeout
 from corral.client.kinds import JobKind, kind_of, kind_of_object
 from corral.client.queries import ListQuery
 from corral.client.watching import Change
 from corral.kube.types import Obj
-from corral.sdk.access import Access
 from corral.sdk.connect import Connection, connect
 from corral.sdk.errors import JobFailed
 from corral.sdk.explained import Explained
 from corral.sdk.learning import Metrics
 from corral.sdk.views import Event, Events, Job, Jobs, LogLine, jobs_of
 
-__all__ = ["AsyncJobClient", "Callback", "Name"]
+__all__ = ["AsyncJobClient", "Callback", "ClientOptions", "Name", "Path"]
 
 Name = str | Job
+Path = str | os.PathLike[str]
 Callback = Callable[[Job], Any]
 """Called with the job whenever it changes; what it returns is awaited where it can be."""
 _KUBEFLOW_WORDS: Final = {"complete": "Succeeded", "created": "Pending"}
 """Kubeflow's words for phases, where the kind has no such phase of its own."""
 _DELETED: Final = "Deleted"
+
+
+class ClientOptions(TypedDict, total=False):
+    """What every client can be told; where to go is found as `corral.sdk.connect` says."""
+
+    namespace: str | None
+    kubeconfig: Path | None
+    context: str | None
+    gateway: str | None
+    token: str | None
+    ca_file: Path | None
+    access: Access | None
 
 
 class AsyncJobClient:
@@ -44,16 +58,12 @@ class AsyncJobClient:
     kind: ClassVar[str] = "trainingjobs"
     """What a name means where no kind is given."""
 
-    def __init__(
-        self,
-        *,
-        namespace: str | None = None,
-        connection: Connection | None = None,
-        access: Access | None = None,
-    ) -> None:
+    def __init__(self, **options: Unpack[ClientOptions]) -> None:
         """Nothing is asked of anybody before the first call."""
-        self._namespace, self._connection = namespace, connection or Connection()
-        self._found = access
+        chosen: dict[str, Any] = {**options}
+        self._namespace: str | None = chosen.pop("namespace", None)
+        self._found: Access | None = chosen.pop("access", None)
+        self._connection = Connection(**chosen)
 
     @property
     def _access(self) -> Access:
@@ -161,7 +171,7 @@ class AsyncJobClient:
 
         With ``follow`` it goes on until the job is over. Each line says whose it is.
         """
-        from corral.client.logs.streaming import LogQuery
+        from corral.client.logs.query import LogQuery
 
         known, where = self._at(kind, namespace)
         query = LogQuery(

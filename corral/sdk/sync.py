@@ -1,34 +1,31 @@
 """`TrainingClient` and `MPIJobClient`: the async clients for everybody else.
 
-One implementation: each method runs that of the async client on a private event loop, so they work
-in scripts, threads and notebooks alike. Callbacks run in the thread of the caller.
+One implementation: `_blocking` and `_iterating` turn a method of the async client into one that
+runs it on a private event loop, so they work in scripts, threads and notebooks alike. What a method
+does is said there. Callbacks run in the thread of the caller.
 """
 
 from __future__ import annotations
 
 import atexit
+import functools
 import threading
-from collections.abc import Iterable, Iterator
-from datetime import datetime
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterable, Iterator
 from types import TracebackType
-from typing import Generic, Self, TypeVar, Unpack
+from typing import Any, ClassVar, Concatenate, ParamSpec, Self, TypeVar, Unpack
 from weakref import WeakSet
 
-from corral.kube.types import Obj
-from corral.sdk.access import Access
-from corral.sdk.clients import AsyncMPIJobClient, AsyncTrainingClient, Path
-from corral.sdk.explained import Explained
-from corral.sdk.jobclient import AsyncJobClient, Callback, Name
-from corral.sdk.learning import Metrics
+from corral.sdk.clients import AsyncMPIJobClient, AsyncTrainingClient
+from corral.sdk.jobclient import AsyncJobClient, Callback, ClientOptions, Name
 from corral.sdk.loop import LoopThread
 from corral.sdk.mpijobs import MPIJob
-from corral.sdk.programs.program import Arguments, Target
-from corral.sdk.training import TrainOptions
-from corral.sdk.views import Events, Job, Jobs, LogLine
+from corral.sdk.views import Job
 
 __all__ = ["JobClient", "MPIJobClient", "TrainingClient"]
 
-C = TypeVar("C", bound=AsyncJobClient)
+A = TypeVar("A", bound=AsyncJobClient)
+P = ParamSpec("P")
+T = TypeVar("T")
 
 
 class _Shared:
@@ -37,7 +34,7 @@ class _Shared:
     def __init__(self) -> None:
         self._guard = threading.Lock()
         self._loop: LoopThread | None = None
-        self.clients: WeakSet[JobClient[AsyncJobClient]] = WeakSet()
+        self.clients: WeakSet[JobClient] = WeakSet()
 
     def loop(self) -> LoopThread:
         with self._guard:
@@ -57,18 +54,47 @@ class _Shared:
 _shared = _Shared()
 
 
-class JobClient(Generic[C]):
+def _blocking(
+    method: Callable[Concatenate[A, P], Coroutine[Any, Any, T]],
+) -> Callable[Concatenate[JobClient, P], T]:
+    """The method that waits for what an async one returns."""
+
+    @functools.wraps(method)
+    def call(self: JobClient, /, *args: P.args, **kwargs: P.kwargs) -> T:
+        return self._loop.run(method(self._client, *args, **kwargs))
+
+    return call
+
+
+def _iterating(
+    method: Callable[Concatenate[A, P], AsyncIterator[T]],
+) -> Callable[Concatenate[JobClient, P], Iterator[T]]:
+    """The method that iterates over what an async one yields."""
+
+    @functools.wraps(method)
+    def call(self: JobClient, /, *args: P.args, **kwargs: P.kwargs) -> Iterator[T]:
+        return self._loop.iterate(method(self._client, *args, **kwargs))
+
+    return call
+
+
+class JobClient:
     """What can be asked about jobs of any kind; see `AsyncJobClient` for every method."""
 
-    def __init__(self, client: C) -> None:
-        self._client, self._loop = client, _shared.loop()
+    _of: ClassVar[type[AsyncJobClient]] = AsyncJobClient
+
+    def __init__(self, **options: Unpack[ClientOptions]) -> None:
+        """Where to go is found as `corral.sdk.connect` says."""
+        self._client: Any = self._of(**options)
+        self._loop = _shared.loop()
         self._closed = False
-        _shared.clients.add(self)  # type: ignore[arg-type]  # the set takes clients of all kinds
+        _shared.clients.add(self)
 
     @property
     def namespace(self) -> str:
         """Where jobs are unless a call says otherwise."""
-        return self._client.namespace
+        found: str = self._client.namespace
+        return found
 
     def close(self) -> None:
         """Close the connections; a second time does nothing."""
@@ -90,91 +116,20 @@ class JobClient(Generic[C]):
     def __repr__(self) -> str:
         return repr(self._client).replace("<Async", "<", 1)
 
-    def get_job(self, name: Name, *, namespace: str | None = None, kind: str | None = None) -> Job:
-        """A job as it is now. Raises NotFound."""
-        return self._loop.run(self._client.get_job(name, namespace=namespace, kind=kind))
-
-    def list_jobs(
-        self,
-        *,
-        namespace: str | None = None,
-        all_namespaces: bool = False,
-        kind: str | None = None,
-        labels: str = "",
-        phase: str | tuple[str, ...] = (),
-        name: str = "",
-        since: datetime | None = None,
-        sort: str = "-created",
-        limit: int | None = None,
-    ) -> Jobs:
-        """Jobs that match, the newest first."""
-        return self._loop.run(
-            self._client.list_jobs(
-                namespace=namespace,
-                all_namespaces=all_namespaces,
-                kind=kind,
-                labels=labels,
-                phase=phase,
-                name=name,
-                since=since,
-                sort=sort,
-                limit=limit,
-            )
-        )
-
-    def get_job_events(
-        self, name: Name, *, namespace: str | None = None, kind: str | None = None
-    ) -> Events:
-        """What happened to the job and to its pods, oldest first."""
-        return self._loop.run(self._client.get_job_events(name, namespace=namespace, kind=kind))
-
-    def explain_job(
-        self, name: Name, *, namespace: str | None = None, kind: str | None = None
-    ) -> Explained:
-        """What the job waits for, or why it failed, in plain words."""
-        return self._loop.run(self._client.explain_job(name, namespace=namespace, kind=kind))
-
-    def get_job_metrics(self, name: Name, *, namespace: str | None = None) -> Metrics:
-        """What a FederatedJob has learned: by round and by proplet, as plain data."""
-        return self._loop.run(self._client.get_job_metrics(name, namespace=namespace))
-
-    def get_job_logs(
-        self,
-        name: Name,
-        *,
-        follow: bool = False,
-        replica: int | None = None,
-        role: str | None = None,
-        container: str | None = None,
-        tail_lines: int | None = None,
-        since: datetime | None = None,
-        timestamps: bool = False,
-        previous: bool = False,
-        namespace: str | None = None,
-        kind: str | None = None,
-    ) -> Iterator[LogLine]:
-        """Lines that the pods wrote, of all of them or of one replica or role."""
-        return self._loop.iterate(
-            self._client.get_job_logs(
-                name,
-                follow=follow,
-                replica=replica,
-                role=role,
-                container=container,
-                tail_lines=tail_lines,
-                since=since,
-                timestamps=timestamps,
-                previous=previous,
-                namespace=namespace,
-                kind=kind,
-            )
-        )
-
-    def watch_job(
-        self, name: Name, *, namespace: str | None = None, kind: str | None = None
-    ) -> Iterator[Job]:
-        """The job as it is, then again whenever it changes, until it is over or deleted."""
-        return self._loop.iterate(self._client.watch_job(name, namespace=namespace, kind=kind))
+    get_job = _blocking(AsyncJobClient.get_job)
+    list_jobs = _blocking(AsyncJobClient.list_jobs)
+    get_job_events = _blocking(AsyncJobClient.get_job_events)
+    explain_job = _blocking(AsyncJobClient.explain_job)
+    get_job_metrics = _blocking(AsyncJobClient.get_job_metrics)
+    get_job_logs = _iterating(AsyncJobClient.get_job_logs)
+    watch_job = _iterating(AsyncJobClient.watch_job)
+    create_job = _blocking(AsyncJobClient.create_job)
+    delete_job = _blocking(AsyncJobClient.delete_job)
+    suspend_job = _blocking(AsyncJobClient.suspend_job)
+    resume_job = _blocking(AsyncJobClient.resume_job)
+    restart_job = _blocking(AsyncJobClient.restart_job)
+    scale_job = _blocking(AsyncJobClient.scale_job)
+    _follow_to = _iterating(AsyncJobClient.follow_to)
 
     def wait_for_job_status(
         self,
@@ -196,70 +151,16 @@ class JobClient(Generic[C]):
             NotFound: there is no such job, or it was deleted meanwhile.
         """
         called = tuple(callbacks)
-        steps = self._client.follow_to(
-            name, status, timeout=timeout, namespace=namespace, kind=kind
-        )
+        steps = self._follow_to(name, status, timeout=timeout, namespace=namespace, kind=kind)
         job: Job | None = None
-        for job in self._loop.iterate(steps):
+        for job in steps:
             for callback in called:
                 callback(job)
         assert job is not None  # it ends with the job that was waited for
         return job
 
-    def create_job(
-        self, manifest: Obj, *, namespace: str | None = None, dry_run: bool = False
-    ) -> Job:
-        """Create a job of any kind from its manifest."""
-        return self._loop.run(
-            self._client.create_job(manifest, namespace=namespace, dry_run=dry_run)
-        )
 
-    def delete_job(
-        self, name: Name, *, namespace: str | None = None, kind: str | None = None
-    ) -> None:
-        """Delete a job and everything that was made for it."""
-        self._loop.run(self._client.delete_job(name, namespace=namespace, kind=kind))
-
-    def suspend_job(
-        self, name: Name, *, namespace: str | None = None, kind: str | None = None
-    ) -> Job:
-        """Take its pods away; progress is kept where there are checkpoints."""
-        return self._loop.run(self._client.suspend_job(name, namespace=namespace, kind=kind))
-
-    def resume_job(
-        self, name: Name, *, namespace: str | None = None, kind: str | None = None
-    ) -> Job:
-        """Go on with a job that was suspended."""
-        return self._loop.run(self._client.resume_job(name, namespace=namespace, kind=kind))
-
-    def restart_job(
-        self,
-        name: Name,
-        *,
-        force: bool = False,
-        namespace: str | None = None,
-        kind: str | None = None,
-    ) -> Job:
-        """Run it again from its spec; one that is not over only with ``force``."""
-        return self._loop.run(
-            self._client.restart_job(name, force=force, namespace=namespace, kind=kind)
-        )
-
-    def scale_job(
-        self,
-        name: Name,
-        replicas: int,
-        *,
-        namespace: str | None = None,
-        kind: str | None = None,
-    ) -> Job:
-        """Change how many replicas (or workers) it has."""
-        return self._loop.run(
-            self._client.scale_job(name, replicas, namespace=namespace, kind=kind)
-        )
-
-
-class TrainingClient(JobClient[AsyncTrainingClient]):
+class TrainingClient(JobClient):
     """Train functions, scripts and folders with replicas that find each other.
 
     >>> client = TrainingClient()
@@ -267,57 +168,11 @@ class TrainingClient(JobClient[AsyncTrainingClient]):
     >>> client.wait_for_job_status(job)
     """
 
-    def __init__(
-        self,
-        *,
-        namespace: str | None = None,
-        kubeconfig: Path | None = None,
-        context: str | None = None,
-        gateway: str | None = None,
-        token: str | None = None,
-        ca_file: Path | None = None,
-        access: Access | None = None,
-    ) -> None:
-        """Where to go is found as `corral.sdk.connect` says."""
-        super().__init__(
-            AsyncTrainingClient(
-                namespace=namespace,
-                kubeconfig=kubeconfig,
-                context=context,
-                gateway=gateway,
-                token=token,
-                ca_file=ca_file,
-                access=access,
-            )
-        )
-
-    def train(
-        self,
-        target: Target,
-        args: Arguments | None = None,
-        *,
-        replicas: int = 1,
-        name: str | None = None,
-        namespace: str | None = None,
-        **options: Unpack[TrainOptions],
-    ) -> Job:
-        """Start training: a function, a script, or a folder with a ``main.py`` or ``train.py``.
-
-        A function is sent as its source text, and ``args`` (a dict) as JSON; a script takes
-        ``args`` as a list of words. The rest is described at `TrainOptions`.
-
-        Raises:
-            CannotShip: the code cannot be sent; the words say why.
-            BadRequest, Invalid: something that was said about the job is wrong.
-        """
-        return self._loop.run(
-            self._client.train(
-                target, args, replicas=replicas, name=name, namespace=namespace, **options
-            )
-        )
+    _of = AsyncTrainingClient
+    train = _blocking(AsyncTrainingClient.train)
 
 
-class MPIJobClient(JobClient[AsyncMPIJobClient]):
+class MPIJobClient(JobClient):
     """Create and follow MPIJobs.
 
     >>> client = MPIJobClient()
@@ -325,89 +180,19 @@ class MPIJobClient(JobClient[AsyncMPIJobClient]):
     >>> client.wait("pi")
     """
 
-    def __init__(
-        self,
-        *,
-        namespace: str | None = None,
-        kubeconfig: Path | None = None,
-        context: str | None = None,
-        gateway: str | None = None,
-        token: str | None = None,
-        ca_file: Path | None = None,
-        access: Access | None = None,
-    ) -> None:
-        """Where to go is found as `corral.sdk.connect` says."""
-        super().__init__(
-            AsyncMPIJobClient(
-                namespace=namespace,
-                kubeconfig=kubeconfig,
-                context=context,
-                gateway=gateway,
-                token=token,
-                ca_file=ca_file,
-                access=access,
-            )
-        )
-
-    def create(
-        self, job: MPIJob | Obj, *, namespace: str | None = None, dry_run: bool = False
-    ) -> MPIJob:
-        """Create a job from an `MPIJob` or a manifest."""
-        return self._loop.run(self._client.create(job, namespace=namespace, dry_run=dry_run))
-
-    def get(self, name: Name | MPIJob, *, namespace: str | None = None) -> MPIJob:
-        """A job as it is now. Raises NotFound."""
-        return self._loop.run(self._client.get(name, namespace=namespace))
-
-    def list(
-        self,
-        *,
-        namespace: str | None = None,
-        all_namespaces: bool = False,
-        labels: str = "",
-        phase: str | tuple[str, ...] = (),
-        limit: int | None = None,
-    ) -> list[MPIJob]:
-        """Jobs that match, the newest first."""
-        return self._loop.run(
-            self._client.list(
-                namespace=namespace,
-                all_namespaces=all_namespaces,
-                labels=labels,
-                phase=phase,
-                limit=limit,
-            )
-        )
-
-    def delete(self, name: Name | MPIJob, *, namespace: str | None = None) -> None:
-        """Delete a job and everything that was made for it."""
-        self._loop.run(self._client.delete(name, namespace=namespace))
-
-    def status(self, name: Name | MPIJob, *, namespace: str | None = None) -> Job:
-        """Phase, counts and failure."""
-        return self._loop.run(self._client.status(name, namespace=namespace))
-
-    def logs(
-        self,
-        name: Name | MPIJob,
-        *,
-        follow: bool = False,
-        worker: int | None = None,
-        launcher: bool = False,
-        tail_lines: int | None = None,
-        namespace: str | None = None,
-    ) -> Iterator[LogLine]:
-        """Lines of all pods, of the launcher, or of one worker."""
-        return self._loop.iterate(
-            self._client.logs(
-                name,
-                follow=follow,
-                worker=worker,
-                launcher=launcher,
-                tail_lines=tail_lines,
-                namespace=namespace,
-            )
-        )
+    _of = AsyncMPIJobClient
+    create = _blocking(AsyncMPIJobClient.create)
+    get = _blocking(AsyncMPIJobClient.get)
+    list = _blocking(AsyncMPIJobClient.list)
+    delete = _blocking(AsyncMPIJobClient.delete)
+    status = _blocking(AsyncMPIJobClient.status)
+    logs = _iterating(AsyncMPIJobClient.logs)
+    events = _blocking(AsyncMPIJobClient.events)
+    explain = _blocking(AsyncMPIJobClient.explain)
+    restart = _blocking(AsyncMPIJobClient.restart)
+    suspend = _blocking(AsyncMPIJobClient.suspend)
+    resume = _blocking(AsyncMPIJobClient.resume)
+    scale = _blocking(AsyncMPIJobClient.scale)
 
     def wait(
         self,
@@ -423,29 +208,3 @@ class MPIJobClient(JobClient[AsyncMPIJobClient]):
             str(name), status, timeout=timeout, callbacks=callbacks, namespace=namespace
         )
         return MPIJob.from_manifest(job.manifest)
-
-    def events(self, name: Name | MPIJob, *, namespace: str | None = None) -> Events:
-        """What happened to the job and to its pods, oldest first."""
-        return self._loop.run(self._client.events(name, namespace=namespace))
-
-    def explain(self, name: Name | MPIJob, *, namespace: str | None = None) -> Explained:
-        """What the job waits for, or why it failed, in plain words."""
-        return self._loop.run(self._client.explain(name, namespace=namespace))
-
-    def restart(
-        self, name: Name | MPIJob, *, force: bool = False, namespace: str | None = None
-    ) -> MPIJob:
-        """Run it again from its spec; one that is not over only with ``force``."""
-        return self._loop.run(self._client.restart(name, force=force, namespace=namespace))
-
-    def suspend(self, name: Name | MPIJob, *, namespace: str | None = None) -> MPIJob:
-        """Take its pods away."""
-        return self._loop.run(self._client.suspend(name, namespace=namespace))
-
-    def resume(self, name: Name | MPIJob, *, namespace: str | None = None) -> MPIJob:
-        """Go on with a job that was suspended."""
-        return self._loop.run(self._client.resume(name, namespace=namespace))
-
-    def scale(self, name: Name | MPIJob, workers: int, *, namespace: str | None = None) -> MPIJob:
-        """Change how many workers it has."""
-        return self._loop.run(self._client.scale(name, workers, namespace=namespace))

@@ -1,7 +1,7 @@
 #!/bin/sh
-# Makes what the tests of clouds and of the SSH joiner need and pip's dev extra cannot give, below
-# ${CORRAL_CACHE:-~/.cache/corral}/clouds: a venv with boto3 (whose dateutil other clients do not
-# bear), moto and the clouds' own libraries to compare with, and Debian's sshd, unpacked, where the machine has none. What is there is left alone.
+# Makes what the tests of clouds need and the extra `test` cannot give: a venv below
+# ${CORRAL_CACHE:-~/.cache/corral}/clouds with boto3 (whose dateutil other clients do not bear), moto
+# and the clouds' own libraries to compare with. What is there is left alone.
 set -eu
 
 cache="${CORRAL_CACHE:-$HOME/.cache/corral}/clouds"
@@ -17,22 +17,8 @@ if [ "$(cat "$cache/aws/.complete" 2>/dev/null)" != "$wanted" ]; then
     rm -rf "$cache/aws"
     "$python" -m venv "$cache/aws"
     # shellcheck disable=SC2086  # each word is a requirement
-    "$cache/aws/bin/python" -m pip install --quiet --only-binary :all: $wanted
+    "$cache/aws/bin/python" -m pip install --quiet --disable-pip-version-check \
+        --only-binary :all: $wanted
     printf '%s\n' "$wanted" > "$cache/aws/.complete"
-fi
-
-if [ ! -x /usr/sbin/sshd ] && [ ! -x "$cache/sshd/usr/sbin/sshd" ]; then
-    if command -v apt-get > /dev/null; then
-        folder="$(mktemp -d "$cache/sshd.XXXXXX")"
-        (cd "$folder" && apt-get -qq -o APT::Sandbox::User= download openssh-server libwrap0)
-        for package in "$folder"/*.deb; do
-            dpkg -x "$package" "$folder"
-            rm "$package"
-        done
-        chmod 755 "$folder"
-        mv -T "$folder" "$cache/sshd"
-    else
-        echo "install OpenSSH's server for the tests that need it" >&2
-    fi
 fi
 echo "$cache"

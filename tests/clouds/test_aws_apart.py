@@ -12,7 +12,10 @@ from pathlib import Path
 
 import pytest
 
-CACHE = Path(os.environ.get("CORRAL_CACHE", Path.home() / ".cache/corral")) / "clouds"
+from corral.clouds import MissingLibrary
+from corral.clouds.aws import AwsProvider, AwsSettings
+from tests.support.components import CACHE, skip
+
 FILES = (
     "test_provider_contract.py",
     "test_aws_provider.py",
@@ -21,12 +24,22 @@ FILES = (
 )
 
 
+needs_no_boto3 = pytest.mark.skipif(
+    importlib.util.find_spec("boto3") is not None, reason="boto3 is here"
+)
+
+
+@needs_no_boto3
+def test_without_boto3_aws_says_what_to_install() -> None:
+    with pytest.raises(MissingLibrary, match=r"corral\[aws\]"):
+        AwsProvider(AwsSettings(region="us-east-1"))
+
+
+@pytest.mark.timeout(400)
 def test_ec2_cases_hold_with_boto3(repository: Path, tmp_path: Path) -> None:
-    if importlib.util.find_spec("boto3") is not None:
-        pytest.skip("boto3 is here: the cases run in this process")
-    python = CACHE / "aws/bin/python"
+    python = CACHE / "clouds/aws/bin/python"
     if not python.is_file():
-        pytest.skip("no boto3: run tests/clouds/install.sh")
+        skip("boto3")
     folder = repository / "tests/clouds"
     done = subprocess.run(
         [
@@ -34,7 +47,7 @@ def test_ec2_cases_hold_with_boto3(repository: Path, tmp_path: Path) -> None:
             "-k", "aws or sdk", *(folder / name for name in FILES),
         ],
         cwd=repository, env={**os.environ, "PYTHONPATH": str(repository), "HOME": str(tmp_path)},
-        capture_output=True, text=True, timeout=120, check=False,
+        capture_output=True, text=True, timeout=380, check=False,
     )  # fmt: skip
     assert done.returncode == 0, done.stdout[-5000:] + done.stderr[-2000:]
     assert " passed" in done.stdout

@@ -10,13 +10,12 @@ from collections.abc import AsyncIterator, Iterator
 from dataclasses import replace
 
 import pytest
+from moto import server as moto_server
 
 from corral.clouds import State, VmRef
 from corral.clouds.aws import AwsCredentials, AwsProvider, AwsSettings
 from tests.clouds import harness
 from tests.clouds.harness import OWNER
-
-moto_server = pytest.importorskip("moto.server", reason="test_aws_apart.py runs it with moto")
 
 
 @pytest.fixture(scope="module")

@@ -1,22 +1,18 @@
-"""What is EC2's own, through boto3; runs where that is (see test_aws_apart.py)."""
+"""What is EC2's own, through boto3; runs where that is (see conftest.py)."""
 
 from __future__ import annotations
 
 import base64
-import importlib.util
 import math
 from collections.abc import AsyncIterator
 from dataclasses import replace
 
 import pytest
 
-from corral.clouds import AccountRefused, BadRequest, MissingLibrary, StockOut, VmRef
+from corral.clouds import AccountRefused, BadRequest, StockOut, VmRef
 from corral.clouds.aws import AwsCredentials, AwsProvider, AwsSettings
 from tests.clouds import harness
 from tests.clouds.harness import OWNER, Cloud
-
-HAS_BOTO3 = importlib.util.find_spec("boto3") is not None
-needs_boto3 = pytest.mark.skipif(not HAS_BOTO3, reason="test_aws_apart.py runs it with boto3")
 
 
 @pytest.fixture
@@ -25,13 +21,6 @@ async def cloud() -> AsyncIterator[Cloud]:
         yield made
 
 
-@pytest.mark.skipif(HAS_BOTO3, reason="boto3 is here")
-def test_without_boto3_aws_says_what_to_install() -> None:
-    with pytest.raises(MissingLibrary, match=r"corral\[aws\]"):
-        AwsProvider(AwsSettings(region="us-east-1"))
-
-
-@needs_boto3
 async def test_aws_request_as_it_goes_over_the_wire(cloud: Cloud) -> None:
     request = replace(cloud.request, ssh_public_key="", startup_script="#!/bin/sh\ntrue\n")
     await cloud.provider.create(request)
@@ -57,7 +46,6 @@ async def test_aws_request_as_it_goes_over_the_wire(cloud: Cloud) -> None:
     assert {key: sent.get(key) for key in expected} == expected
 
 
-@needs_boto3
 async def test_aws_token_that_was_used_for_something_else(cloud: Cloud) -> None:
     await cloud.provider.create(cloud.request)
     with pytest.raises(BadRequest, match="take a new one"):
@@ -65,7 +53,6 @@ async def test_aws_token_that_was_used_for_something_else(cloud: Cloud) -> None:
     assert cloud.server.alive() == 1
 
 
-@needs_boto3
 async def test_aws_instance_that_was_taken_does_not_come_back(cloud: Cloud) -> None:
     made = await cloud.provider.create(cloud.request)
     cloud.take(made)
@@ -76,7 +63,6 @@ async def test_aws_instance_that_was_taken_does_not_come_back(cloud: Cloud) -> N
     assert seen.preempted is True
 
 
-@needs_boto3
 async def test_aws_found_by_name_where_the_id_is_not_known(cloud: Cloud) -> None:
     made = await cloud.provider.create(cloud.request)
     nameless = VmRef(made.name, made.zone)
@@ -85,7 +71,6 @@ async def test_aws_found_by_name_where_the_id_is_not_known(cloud: Cloud) -> None
     assert cloud.server.alive() == 0
 
 
-@needs_boto3
 async def test_aws_wrong_keys_block_the_cloud(cloud: Cloud) -> None:
     settings = AwsSettings(region="us-east-1", endpoint=cloud.server.endpoint)
     provider = AwsProvider(settings, AwsCredentials("AKIAWRONG", "secret"))
@@ -94,7 +79,6 @@ async def test_aws_wrong_keys_block_the_cloud(cloud: Cloud) -> None:
     await provider.close()
 
 
-@needs_boto3
 async def test_aws_prices_hazards_and_host_keys(cloud: Cloud) -> None:
     cloud.server.prices = [
         {

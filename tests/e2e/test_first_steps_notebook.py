@@ -41,7 +41,6 @@ def outputs(cell: Any) -> str:
 @pytest.mark.timeout(300)
 @pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::ResourceWarning")
 def test_the_notebook_runs_top_to_bottom(home: Path) -> None:
-    pytest.importorskip("sklearn")
     notebook = nbformat.read(NOTEBOOK, as_version=4)
     assert not any(cell.get("outputs") for cell in notebook.cells), "it is kept without outputs"
     runner = NotebookClient(notebook, timeout=150, kernel_name="python3")

@@ -20,25 +20,39 @@ packages() {
 }
 
 install() {
+    if [ "$1" = intel ] && [ "$(uname -m)" != x86_64 ]; then
+        echo "intel: there are no builds for $(uname -m)" >&2
+        return
+    fi
     # `.complete` has what was asked for, so a half-made or outdated venv is made anew.
     wanted="$(packages "$1") mpi4py numpy"
     venv="$cache/$1"
     if [ "$(cat "$venv/.complete" 2>/dev/null)" = "$wanted" ]; then
-        echo "$1: is there"
         return
     fi
     rm -rf "$venv"
     "$python" -m venv "$venv"
     # shellcheck disable=SC2086  # each word is a requirement
-    "$venv/bin/python" -m pip install --quiet --only-binary :all: $wanted
+    "$venv/bin/python" -m pip install --quiet --disable-pip-version-check --only-binary :all: $wanted
     printf '%s\n' "$wanted" > "$venv/.complete"
     echo "$1: installed in $venv"
+}
+
+download() {
+    # shellcheck disable=SC2086  # options
+    (cd "$folder" && apt-get -qq -o APT::Sandbox::User= ${lists:-} download openssh-server libwrap0)
+}
+
+own_lists() { # for a machine that has none, or outdated ones
+    mkdir -p "$folder/lists/partial" "$folder/archives/partial"
+    lists="-o Dir::State::Lists=$folder/lists -o Dir::Cache=$folder"
+    # shellcheck disable=SC2086  # options
+    apt-get -qq -o APT::Sandbox::User= $lists update
 }
 
 install_sshd() {
     # Unpacked, not installed: nothing of the machine changes.
     if [ -x /usr/sbin/sshd ] || [ -x "$cache/sshd/usr/sbin/sshd" ]; then
-        echo "sshd: is there"
         return
     fi
     if ! command -v apt-get > /dev/null; then
@@ -46,19 +60,20 @@ install_sshd() {
         return
     fi
     folder="$(mktemp -d "$cache/sshd.XXXXXX")"
-    (cd "$folder" && apt-get -qq -o APT::Sandbox::User= download openssh-server libwrap0)
+    download || { own_lists && download; }
     for package in "$folder"/*.deb; do
         dpkg -x "$package" "$folder"
         rm "$package"
     done
+    rm -rf "$folder/lists" "$folder/archives" "$folder"/*.bin
     chmod 755 "$folder"
     mv -T "$folder" "$cache/sshd"
     echo "sshd: unpacked in $cache/sshd"
 }
 
 mkdir -p "$cache"
-exec 9> "$cache/.lock"
-flock 9
 for name in ${*:-openmpi5 openmpi4 mpich intel sshd}; do
+    exec 9> "$cache/.lock-$name"
+    flock 9
     if [ "$name" = sshd ]; then install_sshd; else install "$name"; fi
 done

@@ -1,6 +1,9 @@
 #!/usr/bin/env bash
 # Builds the real control plane and clients from the Go module proxy, once, into a folder outside
-# the tree. Prints that folder. KUBEBUILDER_ASSETS, when set, is used as it is.
+# the tree: all of them, or those that are named. Prints that folder. KUBEBUILDER_ASSETS, when set,
+# is used as it is. Two of these may run at the same time.
+#
+#   tests/real/build.sh [etcd kube-apiserver … kubectl helm crane mpi-examples mpi-operator]
 set -euo pipefail
 here=$(cd "$(dirname "$0")" && pwd)
 kubernetes=v1.37.1
@@ -10,62 +13,82 @@ mpi_operator=v0.8.0
 if [ -n "${KUBEBUILDER_ASSETS:-}" ]; then echo "$KUBEBUILDER_ASSETS"; exit; fi
 out=${CORRAL_CACHE:-$HOME/.cache/corral}/real/bin-$kubernetes
 mkdir -p "$out"
-exec 9>"$out/.lock"; flock 9
-export CGO_ENABLED=0 GOTOOLCHAIN=local GOFLAGS="-buildvcs=false -trimpath -mod=mod"
+export CGO_ENABLED=0 GOTOOLCHAIN=local
+plain="-buildvcs=false -trimpath"
 version=k8s.io/component-base/version
 flags="-s -w -X $version.gitVersion=$kubernetes -X $version.gitMajor=1 -X $version.gitMinor=37"
-work=$(mktemp -d); trap 'rm -rf "$work"' EXIT
-need() { [ ! -x "$out/$1" ]; }
-build() { # name package
-  need "$1" || return 0
-  (cd "$work/module" && go build -ldflags "$flags" -o "$work/$1" "$2") >&2 && mv "$work/$1" "$out/$1"
+work=$(mktemp -d "$out/.work.XXXXXX"); trap 'rm -rf "$work"' EXIT # what is done is moved out of it
+
+of_module() { # NAME PACKAGE: of the module beside this script
+  [ -d "$work/module" ] || cp -r "$here" "$work/module"
+  (cd "$work/module" && GOFLAGS="$plain -mod=mod" go build -ldflags "$flags" -o "$work/$1" "$2") >&2
+  mv "$work/$1" "$out/$1"
 }
-cp -r "$here" "$work/module"
-build etcd go.etcd.io/etcd/server/v3
-build kube-apiserver k8s.io/kubernetes/cmd/kube-apiserver
-build kube-controller-manager k8s.io/kubernetes/cmd/kube-controller-manager
-build kube-scheduler k8s.io/kubernetes/cmd/kube-scheduler
-build kubectl k8s.io/kubernetes/cmd/kubectl
-build kwok sigs.k8s.io/kwok/cmd/kwok
-build metrics-server sigs.k8s.io/metrics-server/cmd/metrics-server
-if [ ! -s "$out/kwok-stages.yaml" ]; then # how kwok plays nodes and pods: the fast ones of its module
-  stages=$(cd "$work/module" && go list -m -f '{{.Dir}}' sigs.k8s.io/kwok)/kustomize/stage
-  for file in "$stages"/node/fast/*.yaml "$stages"/node/heartbeat-with-lease/*.yaml "$stages"/pod/fast/*.yaml; do
+released() { # NAME PACKAGE@VERSION
+  GOFLAGS=$plain GOBIN=$work go install "$2" >&2
+  mv "$work/$1" "$out/$1"
+}
+stages() { # how kwok plays nodes and pods: the fast ones of its module
+  [ -d "$work/module" ] || cp -r "$here" "$work/module"
+  local file folder
+  folder=$(cd "$work/module" && GOFLAGS=-mod=mod go list -m -f '{{.Dir}}' sigs.k8s.io/kwok)/kustomize/stage
+  for file in "$folder"/node/fast/*.yaml "$folder"/node/heartbeat-with-lease/*.yaml "$folder"/pod/fast/*.yaml; do
     case "$file" in */kustomization.yaml) continue ;; esac
     cat "$file"; echo; echo ---
   done >"$work/stages"
   mv "$work/stages" "$out/kwok-stages.yaml"
-fi
-if need helm; then
-  GOFLAGS="-buildvcs=false -trimpath" GOBIN=$work go install "helm.sh/helm/v3/cmd/helm@$helm" >&2
-  mv "$work/helm" "$out/helm"
-fi
-# A client of registries, and a registry, that are not ours.
-if need crane; then
-  GOFLAGS="-buildvcs=false -trimpath" GOBIN=$work go install \
-    "github.com/google/go-containerregistry/cmd/crane@$crane" >&2
-  mv "$work/crane" "$out/crane"
-fi
+}
+
 # The peer of our MPIJobs, with its definition and examples. A module of its own: its versions are
 # not those above. Without it, everything but the comparisons with it can go on.
 peer=mpi-operator-$mpi_operator
-build_peer() {
+peer_module() {
   local answer module
   answer=$(go mod download -json "github.com/kubeflow/mpi-operator@$mpi_operator") ||
-    { echo "$answer"; return 1; }
+    { echo "$answer" >&2; return 1; }
   module=$(sed -n 's/^[[:space:]]*"Dir": "\(.*\)",\{0,1\}$/\1/p' <<<"$answer")
-  [ -n "$module" ] || return 1
-  mkdir -p "$work/peer" && cp -r "$module" "$work/source" && chmod -R u+w "$work/source" || return 1
-  cd "$work/source" || return 1
-  # it listens for health checks on a port that others may have: any free one will do
-  sed -i 's/healthCheckPort = 8080$/healthCheckPort = 0/' cmd/mpi-operator/app/server.go
-  GOFLAGS="-buildvcs=false -trimpath" go build -ldflags "-s -w" -o "$work/peer/mpi-operator" \
-    ./cmd/mpi-operator || return 1
-  cp manifests/base/kubeflow.org_mpijobs.yaml "$work/peer/crd.yaml" || return 1
-  cp -r examples/v2beta1 "$work/peer/examples" && mv "$work/peer" "$out/$peer"
+  [ -n "$module" ] && echo "$module"
 }
-if need "$peer/mpi-operator"; then
-  rm -rf "${out:?}/$peer"
-  (build_peer) >&2 || echo "mpi-operator was not built: comparisons with it are skipped" >&2
+peer_examples() {
+  local module
+  module=$(peer_module)
+  rm -rf "${out:?}/$peer/examples"
+  mkdir -p "$out/$peer"
+  cp -r "$module/examples/v2beta1" "$work/examples" && chmod -R u+w "$work/examples"
+  cp "$module/manifests/base/kubeflow.org_mpijobs.yaml" "$work/crd.yaml"
+  mv "$work/examples" "$work/crd.yaml" "$out/$peer"
+}
+peer_program() {
+  local module
+  module=$(peer_module)
+  cp -r "$module" "$work/source" && chmod -R u+w "$work/source"
+  # it listens for health checks on a port that others may have: any free one will do
+  sed -i 's/healthCheckPort = 8080$/healthCheckPort = 0/' "$work/source/cmd/mpi-operator/app/server.go"
+  (cd "$work/source" && GOFLAGS=$plain go build -ldflags "-s -w" -o "$work/mpi-operator" ./cmd/mpi-operator) >&2
+  mv "$work/mpi-operator" "$out/$peer/mpi-operator"
+}
+
+once() { # FILE COMMAND…: unless the file is there already; one at a time
+  (flock 9; [ -s "$out/$1" ] || "${@:2}") 9>"$out/.lock-${1//\//-}"
+}
+make_one() {
+  case "$1" in
+    etcd) once "$1" of_module "$1" go.etcd.io/etcd/server/v3 ;;
+    kube-apiserver | kube-controller-manager | kube-scheduler | kubectl)
+      once "$1" of_module "$1" "k8s.io/kubernetes/cmd/$1" ;;
+    kwok) once "$1" of_module "$1" "sigs.k8s.io/kwok/cmd/$1" && once kwok-stages.yaml stages ;;
+    metrics-server) once "$1" of_module "$1" "sigs.k8s.io/metrics-server/cmd/$1" ;;
+    helm) once "$1" released "$1" "helm.sh/helm/v3/cmd/helm@$helm" ;;
+    # a client of registries, and a registry, that are not ours
+    crane) once "$1" released "$1" "github.com/google/go-containerregistry/cmd/crane@$crane" ;;
+    mpi-examples) once "$peer/crd.yaml" peer_examples ;;
+    mpi-operator) once "$peer/mpi-operator" peer_program ;;
+    *) echo "$0: $1 is none of what is built here" >&2; return 2 ;;
+  esac
+}
+everything="etcd kube-apiserver kube-controller-manager kube-scheduler kubectl kwok metrics-server helm crane mpi-examples"
+for name in ${*:-$everything}; do make_one "$name"; done
+if [ $# = 0 ] && ! "$0" mpi-operator >/dev/null; then
+  echo "mpi-operator was not built: comparisons with it are skipped" >&2
 fi
 echo "$out"

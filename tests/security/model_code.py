@@ -14,10 +14,11 @@ from typing import Any
 
 import pytest
 
-__all__ = ["MODES", "Jail", "jail", "listening"]
+from tests.support.matrix import matrix
+
+__all__ = ["Jail", "jail", "listening"]
 
 DRIVER = Path(__file__).with_name("model_code_driver.py")
-MODES = ("root", "user", "plain")
 SMALL = {"seconds": 30, "memory": 1 << 30, "file": 1 << 30}
 
 
@@ -67,7 +68,7 @@ class Jail:
         return self._asked({"once": [str(word) for word in words], "limits": SMALL | limits})
 
 
-@pytest.fixture(scope="module", params=MODES)
+@pytest.fixture(scope="module", params=matrix("root", "plain", full=["user"]))
 def jail(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Jail]:

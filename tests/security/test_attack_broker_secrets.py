@@ -15,6 +15,7 @@ from click.testing import Result
 from typer.testing import CliRunner
 
 from corral.api.kafkaml.kinds import Datasource, FederatedDeployment, Inference, MLModel
+from corral.api.kafkaml.status import ResultStatus
 from corral.cli.errors import FORBIDDEN
 from corral.cli.main import app
 from corral.cluster.apiserver.auth.pki import write_kubeconfig
@@ -298,7 +299,7 @@ def test_the_key(tmp_path: Any) -> None:
 # -- objects --------------------------------------------------------------------------------------
 
 API = "kafkaml.corral.dev/v1alpha1"
-RESULT = {"id": 1, "model": "m", "federatedStringId": "abcd1234"}
+RESULT = ResultStatus(id=1, model="m", federated_string_id="abcd1234", status="created")
 
 
 def _object(kind: str, spec: dict[str, Any]) -> dict[str, Any]:

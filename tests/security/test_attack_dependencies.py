@@ -13,7 +13,8 @@ from packaging.utils import canonicalize_name
 ROOT = Path(__file__).parents[2]
 SETTINGS = tomllib.loads((ROOT / "pyproject.toml").read_text())
 PROJECT, BUILD = SETTINGS["project"], SETTINGS["build-system"]["requires"]
-LOCKS = ("runtime", "dev")
+EXTRAS = PROJECT["optional-dependencies"]
+LOCKS = ("runtime", "test", "lint")
 HASH = re.compile(r"--hash=sha256:[0-9a-f]{64}")
 
 
@@ -58,7 +59,7 @@ def test_all_is_pinned_with_hashes(lock: str) -> None:
 @pytest.mark.parametrize("lock", LOCKS)
 def test_the_locks_have_all_that_is_asked_for(lock: str) -> None:
     wanted = [*PROJECT["dependencies"], *BUILD]
-    wanted += PROJECT["optional-dependencies"]["dev"] if lock == "dev" else []
+    wanted += EXTRAS.get(lock, [])
     pinned = locked(lock)
     for text in wanted:
         asked = Requirement(text)
@@ -77,11 +78,12 @@ def test_the_locks_have_all_that_is_asked_for(lock: str) -> None:
     "both are installed by the locks, and pip refuses whatever has no hash in them",
 )
 def test_what_is_tested_is_what_is_locked() -> None:
-    assert "make install LOCKED=1" in (ROOT / ".ci" / "run").read_text()
+    assert "export LOCKED=1" in (ROOT / ".ci" / "run").read_text()
     makefile = (ROOT / "Makefile").read_text()
     # nothing is looked up beside the lock: a newer release of a dependency changes nothing
-    assert "--no-deps --require-hashes -r requirements/dev.lock" in makefile
-    assert "$(BIN)/python -m pip check" in makefile  # and nothing that is asked for is missing
+    for lock in ("runtime", "$*"):  # the second: of the extra that a target needs
+        assert f"$(if $(LOCKED),--no-deps --require-hashes -r requirements/{lock}.lock" in makefile
+    assert makefile.count("$(BIN)/python -m pip check") == 2  # nothing that is asked for is missing
     assert "--no-deps --no-build-isolation -e ." in makefile  # the package itself adds nothing
     assert "-r requirements/runtime.lock" in makefile[makefile.index("audit:") :]
     assert "requirements/runtime.lock" in makefile[makefile.index("sbom:") :]
@@ -104,16 +106,20 @@ def test_the_compiler_is_locked() -> None:
     assert "requirements/wasm.lock" in script
 
 
-def test_both_locks_agree() -> None:
-    """What is released is what was tested."""
-    tested = locked("dev")
-    for name, pins in locked("runtime").items():
-        assert {str(pin.specifier) for pin in pins} <= {str(pin.specifier) for pin in tested[name]}
+@pytest.mark.parametrize("lock", LOCKS)
+def test_all_locks_agree(lock: str) -> None:
+    """What is released is what was tested, and one target changes nothing of another's."""
+    tested = locked("test")
+    for name, pins in locked(lock).items():
+        if name in tested:
+            found = {str(pin.specifier) for pin in tested[name]}
+            assert {str(pin.specifier) for pin in pins} <= found
+    assert locked("runtime").keys() <= tested.keys()
 
 
 def test_the_stubs_suit_what_the_package_asks_for() -> None:
     """They refuse a grpcio that is older than the tool that made them."""
     (tool,) = [line for line in BUILD if line.startswith("grpcio-tools==")]
-    assert tool in PROJECT["optional-dependencies"]["dev"]
+    assert tool in EXTRAS["test"]
     assert tool in (ROOT / "requirements/build.in").read_text().splitlines()
     assert f"grpcio>={tool.partition('==')[2]}" in PROJECT["dependencies"]

@@ -35,8 +35,8 @@ from corral.egress.proxy import GuardingProxy
 from corral.egress.reading import AnswerTooLarge
 from corral.families.federated.learning import LearningSettings
 from corral.families.federated.models import Places
+from corral.families.kafkaml.deployments.topics import TopicsLeft, remove_topics
 from corral.families.kafkaml.settings import KafkaMLSettings
-from corral.families.kafkaml.topics import TopicKeeper, TopicsLeft
 from corral.families.spot.backups.engines import BackupError
 from corral.families.spot.backups.images import Images
 from corral.families.spot.backups.kubelet_engine import Kubelets
@@ -531,14 +531,14 @@ def deployment(ids: list[str], **spec: Any) -> Obj:
 @pytest.mark.parametrize("host", ["127.0.0.1", "localhost"])
 async def test_a_deployment_s_brokers(client: KubeClient, inner: Outsider, host: str) -> None:
     from corral.api.kafkaml.kinds import FederatedDeployment
-    from corral.families.kafkaml.state import derived_id
+    from corral.families.kafkaml.deployments.state import derived_id
 
     found = deployment([], kafka={"bootstrapServers": f"{host}:{inner.port}"})
     own = derived_id(FederatedDeployment.read(found), "digits")
     found["status"] = deployment([own])["status"]
-    keeper = TopicKeeper(client, KafkaMLSettings(kafka="kafka:9092"))
+    settings = KafkaMLSettings(kafka="kafka:9092")
     with pytest.raises(TopicsLeft, match="--allow-endpoint"):
-        await keeper.remove(found)
+        await remove_topics(client, settings, FederatedDeployment.read(found))
     assert inner.connections == []
 
 
@@ -548,12 +548,16 @@ async def test_a_deployment_s_brokers(client: KubeClient, inner: Outsider, host:
     "with its own login the operator removes topics of ids that it chose itself",
 )
 async def test_topics_of_another_deployment(client: KubeClient) -> None:
+    from corral.api.kafkaml.kinds import FederatedDeployment
+
     with socket.create_server(("127.0.0.1", 0)) as broker:
         broker.setblocking(False)
         servers = f"127.0.0.1:{broker.getsockname()[1]}"
-        keeper = TopicKeeper(client, KafkaMLSettings(kafka=servers))
+        theirs = deployment(["theirs00"], federatedStringId="theirs00")
         with pytest.raises(TopicsLeft, match="may be another's"):
-            await keeper.remove(deployment(["theirs00"], federatedStringId="theirs00"))
+            await remove_topics(
+                client, KafkaMLSettings(kafka=servers), FederatedDeployment.read(theirs)
+            )
         with pytest.raises(BlockingIOError):
             broker.accept()
 

@@ -16,6 +16,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+import wasmtime
 
 from corral.cluster import locking
 from corral.cluster.apiserver.auth.pki import ensure_pki, write_kubeconfig
@@ -716,7 +717,6 @@ def test_resolv_conf_is_nobodys_to_change(
 def test_a_module_with_a_user_of_its_own(
     objects: Objects, backend: Backend, nodes: dict[str, Node]
 ) -> None:
-    wasmtime = pytest.importorskip("wasmtime")
     if as_user(1234, "sh", "-c", f"{sys.executable} -c 1", cwd="/").returncode != 0:
         pytest.skip("another user cannot run our Python here")
     pods = Pods(objects, start_node(backend, nodes, "root"))

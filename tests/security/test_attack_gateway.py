@@ -15,7 +15,7 @@ from corral.client.errors import Forbidden, Unauthorized, Unavailable
 from corral.client.kinds import kind_of
 from corral.gateway.audit import Names
 from corral.gateway.auth import Caller
-from corral.gateway.clients import ClientPool, ClusterAccess
+from corral.gateway.clients import ClientPool, Upstream
 from corral.gateway.limits import Busy, LimitSettings, place_of
 from corral.gateway.service import Gateway, GatewaySettings
 from corral.kube.connection.config import ClusterConfig
@@ -254,7 +254,7 @@ async def test_clients_are_left_for_others() -> None:
 
     server = await asyncio.start_server(silent, "127.0.0.1", 0)
     port = server.sockets[0].getsockname()[1]
-    access = ClusterAccess.of(ClusterConfig(f"http://127.0.0.1:{port}"))
+    access = Upstream.of(ClusterConfig(f"http://127.0.0.1:{port}"))
     gateway = Gateway(access, settings=GatewaySettings(clients=64))
 
     async def watch(caller: Caller) -> None:
@@ -287,7 +287,7 @@ async def test_clients_are_left_for_others() -> None:
 )
 @pytest.mark.route("gateway, shares of it")
 async def test_streams_run_out_before_clients() -> None:
-    access = ClusterAccess.of(ClusterConfig("http://127.0.0.1:1"))
+    access = Upstream.of(ClusterConfig("http://127.0.0.1:1"))
     clients = ClientPool(access, size=64, idle_seconds=10)
     async with AsyncExitStack() as stack:
         refused = 0

@@ -29,32 +29,27 @@ from corral.cluster.apiserver.builtin.strategy.volumewarnings import (
     MOST_CLASHES,
     overlapping_path_warnings,
 )
-from corral.cluster.apiserver.builtin.validation import (
-    basics,
-    cluster_kinds,
+from corral.cluster.apiserver.builtin.validation.core import basics, quotas
+from corral.cluster.apiserver.builtin.validation.fields import meta
+from corral.cluster.apiserver.builtin.validation.fields.errors import Errors, FieldError
+from corral.cluster.apiserver.builtin.validation.network import networking, services
+from corral.cluster.apiserver.builtin.validation.pods import aggregates as pod_resources
+from corral.cluster.apiserver.builtin.validation.pods import (
     environment,
-    job_policies,
-    meta,
-    networking,
-    pod_resources,
-    pod_updates,
     pods,
-    policies,
-    quotas,
     resources,
     scheduling,
-    services,
-    storage,
-    webhooks,
-    workloads,
 )
-from corral.cluster.apiserver.builtin.validation.fields import FieldError
+from corral.cluster.apiserver.builtin.validation.pods import updates as pod_updates
+from corral.cluster.apiserver.builtin.validation.storage import classes as storage
+from corral.cluster.apiserver.builtin.validation.system import cluster_kinds, policies, webhooks
+from corral.cluster.apiserver.builtin.validation.workloads import job_policies
+from corral.cluster.apiserver.builtin.validation.workloads import replicated as workloads
 from corral.kube.errors import Invalid
 from tests.backends import Backend
 from tests.cluster.objects import Objects
 
 Obj = dict[str, Any]
-Errors = list[FieldError]
 SMALL, LARGE = 50, 800
 WARNING_LIMIT = 4097
 
@@ -120,17 +115,17 @@ def claims(errs: Errors, n: int) -> None:
 def class_tolerations(errs: Errors, n: int) -> None:
     listed = [{"key": t("k", i), "operator": t("Exists")} for i in range(n)]
     made = {"handler": "h", "scheduling": {"tolerations": listed}}
-    cluster_kinds.validate_runtime_class(errs, made, "v1")
+    cluster_kinds.validate_runtime_class(errs, made)
 
 
 def node_addresses(errs: Errors, n: int) -> None:
     addresses = [{"type": t("Hostname"), "address": t("a", i)} for i in range(n)]
-    basics.validate_node_update(errs, {"status": {"addresses": addresses}}, {}, "v1")
+    basics.validate_node_update(errs, {"status": {"addresses": addresses}}, {})
 
 
 def usages(errs: Errors, n: int) -> None:
     spec = {"usages": [t("u", i) for i in range(n)]}
-    cluster_kinds.validate_signing_request(errs, {"spec": spec}, "v1")
+    cluster_kinds.validate_signing_request(errs, {"spec": spec})
 
 
 def file_keys(errs: Errors, n: int) -> None:
@@ -152,7 +147,7 @@ def resource_names(errs: Errors, n: int) -> None:
 
 def actions(errs: Errors, n: int) -> None:
     spec = {"policyName": "x", "validationActions": [t("a", i) for i in range(n)]}
-    policies.validate_policy_binding(errs, {"spec": spec}, "v1")
+    policies.validate_policy_binding(errs, {"spec": spec})
 
 
 def topologies(errs: Errors, n: int) -> None:
@@ -166,7 +161,7 @@ def topologies(errs: Errors, n: int) -> None:
 
 def topology_keys(errs: Errors, n: int) -> None:
     driver = {"name": "d", "nodeID": "i", "topologyKeys": [t("k", i) for i in range(n)]}
-    storage.validate_csi_node(errs, {"spec": {"drivers": [driver]}}, "v1")
+    storage.validate_csi_node(errs, {"spec": {"drivers": [driver]}})
 
 
 def review_versions(errs: Errors, n: int) -> None:
@@ -215,7 +210,7 @@ def blocks(errs: Errors, n: int) -> None:
         {"ingress": [{"from": [{"ipBlock": {"cidr": t("10.0.0.0/", i)}} for i in range(n)]}]}
         for _ in range(2)
     )
-    networking.validate_network_policy_update(errs, {"spec": new}, {"spec": old}, "v1")
+    networking.validate_network_policy_update(errs, {"spec": new}, {"spec": old})
 
 
 def sidecars(n: int) -> Obj:
@@ -242,7 +237,7 @@ def scopes(errs: Errors, n: int) -> None:
     terms = [{"scopeName": "Terminating", "operator": "Exists"} for _ in range(n)]
     spec = {"hard": hard, "scopes": ["Terminating"] * n, "scopeSelector": {}}
     spec["scopeSelector"] = {"matchExpressions": terms}
-    quotas.validate_quota(errs, {"spec": spec}, "v1")
+    quotas.validate_quota(errs, {"spec": spec})
 
 
 # -- warnings, defaults and admission --------------------------------------------------------------
@@ -318,7 +313,7 @@ def conflicts(errs: Errors, n: int) -> None:
     ],
 )  # fmt: skip
 def test_lists_are_read_once(check: Callable[[Errors, int], None]) -> None:
-    small, large = (effort(partial(check, [], n)) for n in (SMALL, LARGE))
+    small, large = (effort(partial(check, Errors(), n)) for n in (SMALL, LARGE))
     assert large / small < 2.5 * LARGE / SMALL
 
 
@@ -361,7 +356,7 @@ def many_scopes(errs: Errors) -> None:
         "scopes": ["Terminating"] * 500,
         "scopeSelector": {"matchExpressions": terms},
     }
-    quotas.validate_quota(errs, {"spec": spec}, "v1")
+    quotas.validate_quota(errs, {"spec": spec})
     errs[:] = list(dict.fromkeys(errs))  # as for every object
 
 
@@ -396,7 +391,7 @@ def foreign_addresses(errs: Errors) -> None:
     ],
 )  # fmt: skip
 def test_errors_do_not_repeat_long_lists(check: Callable[[Errors], None]) -> None:
-    errs: Errors = []
+    errs = Errors()
     check(errs)
     assert errs
     assert sum(len(str(error)) for error in errs) < 8 << 20

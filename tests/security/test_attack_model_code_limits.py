@@ -12,7 +12,8 @@ from pathlib import Path
 import pytest
 
 from tests.cluster.objects import eventually
-from tests.security.model_code import DRIVER, MODES, Jail, jail
+from tests.security.model_code import DRIVER, Jail, jail
+from tests.support.matrix import matrix
 
 __all__ = ["jail"]
 
@@ -120,7 +121,7 @@ def test_model_code_crashes(jail: Jail) -> None:
     "outlives whoever runs it, and leaves files",
     "it ends at once, and nothing of it is left",
 )
-@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize("mode", matrix("root", "plain", full=["user"]))
 def test_model_code_is_not_left_behind(mode: str, tmp_path: Path) -> None:
     for name in ("given", "out"):
         (tmp_path / name).mkdir()

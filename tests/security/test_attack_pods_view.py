@@ -224,6 +224,39 @@ def test_others_cannot_be_traced(attacker: Attacker) -> None:
     assert attacker.tries(code) == ["ESRCH", "EPERM"]
 
 
+@pytest.mark.attack(
+    "pods",
+    "reads the memory of a process of the machine, or of the one that starts its containers",
+    "there is no such process, or the kernel refuses; its own children it may read, as ranks do",
+)
+@pytest.mark.route("processes of pods")
+def test_the_memory_of_others(attacker: Attacker) -> None:
+    code = f"""
+class Piece(ctypes.Structure):
+    _fields_ = [("base", ctypes.c_void_p), ("length", ctypes.c_size_t)]
+theirs, mine = ctypes.create_string_buffer(b"nothing", 8), ctypes.create_string_buffer(8)
+def peek(pid):
+    said(libc.process_vm_readv(
+        pid, ctypes.byref(Piece(ctypes.addressof(mine), 8)), 1,
+        ctypes.byref(Piece(ctypes.addressof(theirs), 8)), 1, 0))
+peek({attacker.victim()})
+peek(1)
+ready, done = os.pipe(), os.pipe()
+child = os.fork()
+if not child:
+    theirs.value = b"written"
+    os.write(ready[1], b".")
+    os.read(done[0], 1)
+    os._exit(0)
+os.read(ready[0], 1)
+peek(child)
+os.write(done[1], b".")
+os.waitpid(child, 0)
+print(mine.value.decode())
+"""
+    assert attacker.tries(code) == ["ESRCH", "EPERM", "done", "written"]
+
+
 @pytest.mark.attack("pods", "is the same user of the machine as another pod", "each has a range")
 @pytest.mark.route("processes of pods")
 def test_every_pod_has_its_own_users(attacker: Attacker) -> None:

@@ -149,9 +149,9 @@ LEAVE = """
 import fcntl, os
 fcntl.fcntl(1, fcntl.F_SETPIPE_SZ, 1 << 20)
 os.set_blocking(1, False)
+mother = os.getpid()
 for number in range(2):
     if os.fork() == 0:
-        mother = os.getppid()
         while os.getppid() == mother:
             pass
         os.close(os.open(f"/data/{number}", os.O_CREAT))

@@ -325,12 +325,15 @@ def test_references_stay_in_the_namespace(tenant: Tenant, objects: Objects, othe
     path = f"/api/v1/namespaces/{objects.namespace}/pods"
     for name in (f"{other}/mine", f"../{other}/mine"):
         for kind, spec in reaching(name).items():
-            reply = tenant("POST", path, {"metadata": {"name": "reaches"}, "spec": spec})
+            # one that was placed meanwhile is there until its node has ended it: other names
+            pod = {"metadata": {"generateName": "reaches-"}, "spec": spec}
+            reply = tenant("POST", path, pod)
             # a name that no object can have: refused, or the pod waits for ever
             assert reply.code in (201, 403, 422), (kind, reply.body)
             if reply.code == 201:
-                assert reply.json()["metadata"]["namespace"] == objects.namespace
-                assert tenant("DELETE", f"{path}/reaches").code == 200
+                made = reply.json()["metadata"]
+                assert made["namespace"] == objects.namespace
+                assert tenant("DELETE", f"{path}/{made['name']}").code == 200
     account = {"metadata": {"name": "reaches"}, "spec": reaching("mine")["account"]}
     reply = tenant("POST", path, account)
     assert reply.code == 403 and b"not found" in reply.body, "an account of another namespace"

@@ -16,17 +16,17 @@ import corral
 from corral.cli.views.live import JobView, Replica
 from corral.cli.views.loglines import Prefixes
 from corral.cli.views.records import describe
+from corral.client import LogChunk
 from corral.client.errors import JobError
 from corral.client.explain.explanation import Explanation
+from corral.client.gateway.problems import error_of
 from corral.client.kinds import Role, kind_of
 from corral.kube.errors import ApiError, error_from_status
 from corral.kube.printable import printable, printable_lines
 from corral.podtools.kafka.client import Record
 from corral.runtime.logcontext import configure_logging
-from corral.sdk.access import LogPiece
 from corral.sdk.errors import JobFailed
 from corral.sdk.explained import Explained
-from corral.sdk.problems import error_of
 from corral.sdk.views import Event, Events, Job, Jobs
 from tests.security.hostile_server import EVIL, event, job
 
@@ -64,7 +64,7 @@ def test_picture_of_a_running_job(count: int) -> None:
 )
 def test_prefixes_of_log_lines() -> None:
     put = Prefixes(colour=False, escaped=True).put
-    chunk = LogPiece("p", Role(EVIL, 1), "c", "a\rb\x85c\u2028d\n".encode())
+    chunk = LogChunk("p", Role(EVIL, 1), "c", "a\rb\x85c\u2028d\n".encode())
     lines = put(chunk).decode().split("\n")
     assert all(line.startswith(f"[{printable(EVIL)}-1] ") for line in lines if line)
 

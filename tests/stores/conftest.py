@@ -9,12 +9,12 @@ import pytest
 
 from corral.checkpoints.location import Location, open_store
 from corral.checkpoints.store import Store
-from tests.stores.servers import SERVERS, Served
+from tests.stores.servers import SERVERS, Served, remote_stores
 
 _numbers = count()
 
 
-@pytest.fixture(scope="session", params=list(SERVERS))
+@pytest.fixture(scope="session", params=["local", *remote_stores()])
 def served(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Served]:

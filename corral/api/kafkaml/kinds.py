@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import ClassVar, Final, Self
 
+from corral.api import names
 from corral.api.kafkaml import rules
 from corral.api.kafkaml.spec import (
     DatasourceSpec,
@@ -44,15 +45,15 @@ __all__ = [
     "MLModel",
 ]
 
-GROUP: Final = "kafkaml.corral.dev"
-VERSION: Final = "v1alpha1"
+GROUP: Final = names.KAFKAML_GROUP
+VERSION: Final = names.KAFKAML_VERSION
 _AGE = Column("Age", ".metadata.creationTimestamp", "date")
 
 
 class MLModel(Kind):
     """MLModel is a model as code, checked in a sandbox."""
 
-    names: ClassVar[Names] = Names(GROUP, VERSION, "MLModel", "mlmodels", ("mlm",))
+    names: ClassVar[Names] = names.MLMODEL
     columns: ClassVar[tuple[Column, ...]] = (
         Column("Framework", ".spec.framework"),
         Column("Phase", ".status.phase"),
@@ -68,7 +69,7 @@ class MLModel(Kind):
 class MLConfiguration(Kind):
     """MLConfiguration names models that are trained and compared together."""
 
-    names: ClassVar[Names] = Names(GROUP, VERSION, "MLConfiguration", "mlconfigurations", ("mlc",))
+    names: ClassVar[Names] = names.MLCONFIGURATION
     columns: ClassVar[tuple[Column, ...]] = (
         Column("Phase", ".status.phase"),
         Column("Models", ".spec.models"),
@@ -87,7 +88,7 @@ class MLConfiguration(Kind):
 class Datasource(Kind):
     """Datasource says where data is in topics, and how to read it."""
 
-    names: ClassVar[Names] = Names(GROUP, VERSION, "Datasource", "datasources", ("dsrc",))
+    names: ClassVar[Names] = names.DATASOURCE
     columns: ClassVar[tuple[Column, ...]] = (
         Column("Topic", ".spec.topic"),
         Column("Format", ".spec.inputFormat"),
@@ -109,9 +110,7 @@ class Datasource(Kind):
 class FederatedDeployment(Kind):
     """FederatedDeployment trains models where their data is, over Kafka."""
 
-    names: ClassVar[Names] = Names(
-        GROUP, VERSION, "FederatedDeployment", "federateddeployments", ("fd",)
-    )
+    names: ClassVar[Names] = names.FEDERATEDDEPLOYMENT
     columns: ClassVar[tuple[Column, ...]] = (
         Column("Phase", ".status.phase"),
         Column("Round", ".status.currentRound", "integer"),
@@ -143,7 +142,7 @@ def _fixed(spec: FederatedDeploymentSpec) -> FederatedDeploymentSpec:
 class Inference(Kind):
     """Inference answers what comes on a topic with a trained model."""
 
-    names: ClassVar[Names] = Names(GROUP, VERSION, "Inference", "inferences", ("inf",))
+    names: ClassVar[Names] = names.INFERENCE
     columns: ClassVar[tuple[Column, ...]] = (
         Column("Phase", ".status.phase"),
         Column("Input", ".spec.inputTopic"),

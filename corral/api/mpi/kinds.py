@@ -13,6 +13,7 @@ from copy import deepcopy
 from datetime import UTC, datetime, timedelta
 from typing import Any, ClassVar, Final, Self
 
+from corral.api import names
 from corral.api.kind import Check, Kind, Names
 from corral.api.mpi import rules
 from corral.api.mpi import status as conditions
@@ -24,8 +25,8 @@ from corral.kube.types import Obj
 
 __all__ = ["GROUP", "KINDS", "LAUNCHER", "MPIJOBS", "VERSION", "WORKER", "MPIJob"]
 
-GROUP: Final = "kubeflow.org"
-VERSION: Final = "v2beta1"
+GROUP: Final = names.MPI_GROUP
+VERSION: Final = names.MPI_VERSION
 
 _PHASES = (
     conditions.FAILED,
@@ -41,7 +42,7 @@ _PHASES = (
 class MPIJob(Kind):
     """MPIJob runs a parallel program: a launcher starts its processes on workers."""
 
-    names: ClassVar[Names] = Names(GROUP, VERSION, "MPIJob", "mpijobs", (), ())
+    names: ClassVar[Names] = names.MPIJOB
 
     spec: MPIJobSpec
     status: MPIJobStatus | None = None

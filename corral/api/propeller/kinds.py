@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import ClassVar, Final, Self
 
+from corral.api import names
 from corral.api.kind import Check, Column, Kind, Names
 from corral.api.propeller import rules
 from corral.api.propeller.learning import (
@@ -51,8 +52,8 @@ __all__ = [
     "WasmTask",
 ]
 
-GROUP: Final = "propeller.absmach.io"
-VERSION: Final = "v1alpha1"
+GROUP: Final = names.PROPELLER_GROUP
+VERSION: Final = names.PROPELLER_VERSION
 
 PROPLET_LABEL: Final = "proplet-id"
 """On pods and nodes that are proplets: the id; else their name is the id."""
@@ -84,7 +85,7 @@ class _Propeller(Kind):
 class WasmTask(_Propeller):
     """WasmTask runs a WebAssembly module on a proplet."""
 
-    names: ClassVar[Names] = Names(GROUP, VERSION, "WasmTask", "wasmtasks", ("wt", "wasm"))
+    names: ClassVar[Names] = names.WASMTASK
     columns: ClassVar[tuple[Column, ...]] = (
         Column("Phase", ".status.phase"),
         Column("Proplet", ".status.propletId"),
@@ -110,7 +111,7 @@ class WasmTask(_Propeller):
 class PropletGroup(_Propeller):
     """PropletGroup says which pods or nodes are proplets, and how tasks are spread over them."""
 
-    names: ClassVar[Names] = Names(GROUP, VERSION, "PropletGroup", "propletgroups", ("pg",))
+    names: ClassVar[Names] = names.PROPLETGROUP
     columns: ClassVar[tuple[Column, ...]] = (
         Column("Total", ".status.totalProplets", "integer"),
         Column("Available", ".status.availableProplets", "integer"),
@@ -125,7 +126,7 @@ class PropletGroup(_Propeller):
 class FederatedJob(_Propeller):
     """FederatedJob trains a model in rounds, on proplets that keep their data to themselves."""
 
-    names: ClassVar[Names] = Names(GROUP, VERSION, "FederatedJob", "federatedjobs", ("fj",))
+    names: ClassVar[Names] = names.FEDERATEDJOB
     columns: ClassVar[tuple[Column, ...]] = (
         Column("Phase", ".status.phase"),
         Column("Current Round", ".status.currentRound", "integer"),
@@ -168,7 +169,7 @@ def _templates(spec: FederatedJobSpec) -> Iterator[tuple[str, TaskTemplate]]:
 class TrainingRound(_Propeller):
     """TrainingRound has every participant train once, and makes one model of the updates."""
 
-    names: ClassVar[Names] = Names(GROUP, VERSION, "TrainingRound", "trainingrounds", ("round",))
+    names: ClassVar[Names] = names.TRAININGROUND
     columns: ClassVar[tuple[Column, ...]] = (
         Column("Phase", ".status.phase"),
         Column("Updates", ".status.updatesReceived", "integer"),
@@ -194,7 +195,7 @@ class TrainingRound(_Propeller):
 class ModelCheckpoint(_Propeller):
     """ModelCheckpoint is the model that a round gave, kept in a registry."""
 
-    names: ClassVar[Names] = Names(GROUP, VERSION, "ModelCheckpoint", "modelcheckpoints", ("mc",))
+    names: ClassVar[Names] = names.MODELCHECKPOINT
     columns: ClassVar[tuple[Column, ...]] = (
         Column("Job", ".spec.federatedJobRef.name"),
         Column("Round", ".spec.round", "integer"),

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any, ClassVar, Final, Self
 
+from corral.api import names
 from corral.api.kind import Check, Column, Kind, Names, Scale
 from corral.api.spot import rules
 from corral.api.spot.backup import IMMEDIATELY, CheckpointBackupSpec
@@ -51,17 +52,15 @@ __all__ = [
     "SpotInstanceVM",
 ]
 
-GROUP: Final = "training.training.dcnlab.com"
-MIGRATION_GROUP: Final = "migration.dcnlab.com"
-VERSION: Final = "v1alpha1"
+GROUP: Final = names.SPOT_GROUP
+MIGRATION_GROUP: Final = names.SPOT_MIGRATION_GROUP
+VERSION: Final = names.SPOT_VERSION
 
 JOB_FINALIZER: Final = "training.dcnlab.com/finalizer"
 VM_FINALIZER: Final = "training.dcnlab.com/vm-finalizer"
 BACKUP_FINALIZER: Final = "checkpointbackup.migration.dcnlab.com/finalizer"
-JOB_LABEL: Final = "training.dcnlab.com/spot-instance-job"
-"""On Jobs, their pods and backups: the SpotInstanceJob."""
-REPLICA_LABEL: Final = "training.dcnlab.com/job-replica"
-"""On Jobs and their pods: which copy."""
+JOB_LABEL: Final = names.SPOT_JOB_LABEL
+REPLICA_LABEL: Final = names.SPOT_REPLICA_LABEL
 BACKUP_JOB_LABEL: Final = "training.dcnlab.com/job"
 """On backups: the batch/v1 Job."""
 INSTANCE_LABEL: Final = "training.dcnlab.com/provisioned-instance"
@@ -85,9 +84,7 @@ JOIN_SECRET: Final = "kubeadm-join-token"
 class SpotInstanceJob(Kind):
     """SpotInstanceJob runs a job on spot machines and survives losing them."""
 
-    names: ClassVar[Names] = Names(
-        GROUP, VERSION, "SpotInstanceJob", "spotinstancejobs", ("sij", "spot")
-    )
+    names: ClassVar[Names] = names.SPOTINSTANCEJOB
     columns: ClassVar[tuple[Column, ...]] = (
         Column("Phase", ".status.phase"),
         Column("Active", ".status.activeReplicas", "integer"),
@@ -116,7 +113,7 @@ class SpotInstanceJob(Kind):
 class SpotInstanceVM(Kind):
     """SpotInstanceVM says which machines jobs may be placed on, in which clouds."""
 
-    names: ClassVar[Names] = Names(GROUP, VERSION, "SpotInstanceVM", "spotinstancevms", ("sivm",))
+    names: ClassVar[Names] = names.SPOTINSTANCEVM
     columns: ClassVar[tuple[Column, ...]] = (
         Column("Phase", ".status.phase"),
         Column("GPU", ".spec.gpu.type"),
@@ -137,9 +134,7 @@ class SpotInstanceVM(Kind):
 class CheckpointBackup(Kind):
     """CheckpointBackup saves a pod as an image, at once or on a schedule."""
 
-    names: ClassVar[Names] = Names(
-        MIGRATION_GROUP, VERSION, "CheckpointBackup", "checkpointbackups", ("cb",)
-    )
+    names: ClassVar[Names] = names.CHECKPOINTBACKUP
     columns: ClassVar[tuple[Column, ...]] = (
         Column("Pod", ".spec.podName"),
         Column("Phase", ".status.phase"),

@@ -11,6 +11,7 @@ from typing import Annotated, ClassVar, Final, Literal, Self
 
 from pydantic import ConfigDict, Field, StringConstraints
 
+from corral.api import names
 from corral.api.fields import Conditions, Int64, LocalReference, Model, cel
 from corral.api.kind import Check, Column, Kind, Names, Scale
 from corral.api.training import rules
@@ -35,13 +36,11 @@ __all__ = [
     "merged_template",
 ]
 
-GROUP: Final = "training.corral.dev"
-VERSION: Final = "v1alpha1"
+GROUP: Final = names.TRAINING_GROUP
+VERSION: Final = names.TRAINING_VERSION
 
-JOB_LABEL: Final = "trainingjob"
-"""On every object of a job: the job's name."""
-REPLICA_LABEL: Final = "replica-id"
-"""On the pods of a job: the index of the replica."""
+JOB_LABEL: Final = names.TRAINING_JOB_LABEL
+REPLICA_LABEL: Final = names.TRAINING_REPLICA_LABEL
 QUEUE_LABEL: Final = "corral.dev/queue-name"
 
 MAX_NAME: Final = 56
@@ -51,9 +50,7 @@ MAX_NAME: Final = 56
 class TrainingJob(Kind):
     """TrainingJob trains a model with a set of replicas that find each other."""
 
-    names: ClassVar[Names] = Names(
-        GROUP, VERSION, "TrainingJob", "trainingjobs", ("tj",), ("corral", "all")
-    )
+    names: ClassVar[Names] = names.TRAININGJOB
     columns: ClassVar[tuple[Column, ...]] = (
         Column("Phase", ".status.phase"),
         Column("Desired", ".spec.replicas", "integer"),
@@ -154,7 +151,7 @@ class Checkpoint(Kind):
             ]
         }
     )
-    names: ClassVar[Names] = Names(GROUP, VERSION, "Checkpoint", "checkpoints", ("ckpt",))
+    names: ClassVar[Names] = names.CHECKPOINT
     columns: ClassVar[tuple[Column, ...]] = (
         Column("Job", ".spec.jobRef.name"),
         Column("Step", ".spec.step", "integer"),

@@ -14,7 +14,7 @@ import typer
 
 from corral.cli.errors import INTERRUPTED, NOT_FOUND, UNREACHABLE, USAGE, Trouble
 from corral.cli.kafka import access_of
-from corral.cli.session import Target, opened, perform
+from corral.cli.session import ClusterOptions, opened, perform
 from corral.cli.views.output import Format, Output, complain, say_lines, show
 
 if TYPE_CHECKING:
@@ -146,7 +146,7 @@ def inject(
             )
         asked = _restriction(restriction)
         _check_topic(topic)
-        target = Target(namespace, kubeconfig, context)
+        target = ClusterOptions(namespace, kubeconfig, context)
         access = await access_of(bootstrap, target, secret=login)
         with _told():
             samples = load(
@@ -264,7 +264,7 @@ def _spec(
 class _Keeping:
     """The objects of what was sent; nothing is sent before they can be made."""
 
-    def __init__(self, target: Target, name: str, deployment: str, *, make: bool) -> None:
+    def __init__(self, target: ClusterOptions, name: str, deployment: str, *, make: bool) -> None:
         self._target, self._name, self._deployment = target, name, deployment
         self._make = make
 
@@ -345,7 +345,7 @@ def topics(
     async def work() -> None:
         import asyncio
 
-        target = Target(namespace, kubeconfig, context)
+        target = ClusterOptions(namespace, kubeconfig, context)
         access = await access_of(bootstrap, target, secret=login)
         show(await asyncio.to_thread(_topics, access), _TOPIC_COLUMNS, output)
 
@@ -383,7 +383,7 @@ def tail(
     found: list[Access] = []
 
     async def work() -> None:
-        target = Target(namespace, kubeconfig, context)
+        target = ClusterOptions(namespace, kubeconfig, context)
         found.append(await access_of(bootstrap, target, secret=login))
 
     perform(work())

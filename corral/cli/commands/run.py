@@ -173,6 +173,7 @@ async def submit(
 ) -> Found:
     """Create the job, and everything that its pods need to find the code."""
     from corral.client.kinds import kind_of
+    from corral.sdk.programs.shipping import create_shipped
 
     kind = kind_of(kind_name)
     obj = build(kind.singular, options)
@@ -180,17 +181,15 @@ async def submit(
         made = await session.jobs.create(kind, session.namespace, obj, dry_run=dry_run)
         return Found(kind, options.name, made)
     await _not_there_yet(session, Found(kind, options.name, obj))
-    shipped = await session.ship(options.name, code.folder)
-    try:
-        equipped = with_code(obj, shipped, writable=code.writable)
-        made = await session.jobs.create(kind, session.namespace, equipped, dry_run=dry_run)
-    except BaseException:
-        await session.discard(shipped)
-        raise
-    if dry_run:
-        await session.discard(shipped)
-    else:
-        await session.adopt(shipped, made)
+    made = await create_shipped(
+        session.jobs,
+        kind,
+        session.namespace,
+        options.name,
+        source=code.folder,
+        build=lambda shipped: with_code(obj, shipped, writable=code.writable),
+        dry_run=dry_run,
+    )
     return Found(kind, options.name, made)
 
 

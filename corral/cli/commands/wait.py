@@ -16,7 +16,7 @@ from corral.cli.arguments import (
     Tail,
     Timeout,
     Timestamps,
-    moment,
+    parse_time,
     span,
 )
 from corral.cli.errors import FAILED, USAGE, Trouble
@@ -117,14 +117,14 @@ async def logs(
         container=container,
         follow=follow,
         tail_lines=tail,
-        since_time=_stamp(moment(since_time)) if since_time else start,
+        since_time=_stamp(parse_time(since_time)) if since_time else start,
         timestamps=timestamps,
         previous=previous,
     )
     found = await find(session, job)
-    several = "/" not in role and await _several(session, found)
+    several = "/" not in role and _several(found)
     sink = printer(output, prefix=several if prefix is None else prefix, raw=raw)
-    lines = session.jobs.logs(found.kind, session.namespace, found.name, query)
+    lines = session.jobs.logs(found.kind, session.namespace, found.name, query, job=found.obj)
     count = 0
     async with aclosing(lines) as chunks:
         async for chunk in chunks:
@@ -150,10 +150,12 @@ def _role(text: str) -> tuple[str] | tuple[str, int] | None:
     return (name, int(index))
 
 
-async def _several(session: Session, found: Found) -> bool:
-    """Whether lines may come of more than one pod."""
-    summary = await session.jobs.summary(found.kind, session.namespace, found.name)
-    return sum(max(one.desired or 0, one.running) for one in summary.replicas) > 1
+def _several(found: Found) -> bool:
+    """Whether lines may come from more than one pod, as far as the spec says."""
+    from corral.client.summary import desired_pods
+
+    desired = desired_pods(found.kind, found.obj)
+    return not desired or sum(desired.values()) > 1
 
 
 def _nothing(found: Found) -> None:

@@ -25,8 +25,7 @@ if TYPE_CHECKING:
     from rich.console import Console
     from rich.live import Live
 
-    from corral.cli.api import LogLines
-    from corral.client import Summary
+    from corral.client import LogChunk, Summary
 
 __all__ = ["Ending", "Follower"]
 
@@ -153,7 +152,7 @@ class Follower:
 
         session, found = self._session, self._found
         query = LogQuery(follow=True)
-        chunks = session.jobs.logs(found.kind, session.namespace, found.name, query)
+        chunks = session.jobs.logs(found.kind, session.namespace, found.name, query, job=found.obj)
         async with aclosing(chunks) as lines:
             async for chunk in lines:
                 await self._free.wait()
@@ -191,7 +190,7 @@ class Follower:
             say(" ".join(line.split()), err=True)
         self._told = phase
 
-    def _write(self, chunk: LogLines) -> None:
+    def _write(self, chunk: LogChunk) -> None:
         terminal = self._console.is_terminal
         plain = shown(chunk.data) if terminal else chunk.data
         data = self._prefixes.put(chunk) if self._several else plain

@@ -17,8 +17,7 @@ from corral.cli.views.output import Format
 from corral.kube.printable import printable, printable_lines
 
 if TYPE_CHECKING:
-    from corral.cli.api import LogLines
-    from corral.client import Role
+    from corral.client import LogChunk, Role
 
 __all__ = ["Prefixes", "printer"]
 
@@ -44,7 +43,7 @@ class Prefixes:
             self._known[pod] = found
         return found
 
-    def put(self, chunk: LogLines) -> bytes:
+    def put(self, chunk: LogChunk) -> bytes:
         """The chunk with its prefix before every line."""
         prefix = self.of(chunk.pod, chunk.role)
         data = shown(chunk.data) if self._escaped else chunk.data
@@ -68,7 +67,7 @@ def shown(data: bytes) -> bytes:
 
 def printer(
     form: Format, *, prefix: bool, raw: bool = False, out: BinaryIO | None = None
-) -> Callable[[LogLines], None]:
+) -> Callable[[LogChunk], None]:
     """What prints chunks in a form; ``raw``: as they are, to a terminal too."""
     target = out or sys.stdout.buffer
     if form is Format.name:
@@ -88,10 +87,10 @@ def _write(target: BinaryIO, data: bytes) -> None:
     target.flush()
 
 
-def _names(target: BinaryIO) -> Callable[[LogLines], None]:
+def _names(target: BinaryIO) -> Callable[[LogChunk], None]:
     seen: set[str] = set()
 
-    def show(chunk: LogLines) -> None:
+    def show(chunk: LogChunk) -> None:
         if chunk.pod not in seen:
             seen.add(chunk.pod)
             _write(target, f"pod/{printable(chunk.pod)}\n".encode())
@@ -99,7 +98,7 @@ def _names(target: BinaryIO) -> Callable[[LogLines], None]:
     return show
 
 
-def _records(target: BinaryIO, chunk: LogLines, form: Format) -> None:
+def _records(target: BinaryIO, chunk: LogChunk, form: Format) -> None:
     start = "---\n" if form is Format.yaml else ""
     lines = []
     for line in chunk.data.decode(errors="replace").splitlines():

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final
 
-from corral.client.explain.podstates import PodState
+from corral.client.explain.podstates import PodSummary
 
 __all__ = ["Cause", "cause_of", "ending", "signal_name"]
 
@@ -40,7 +40,7 @@ def signal_name(number: int) -> str:
     return _SIGNALS.get(number, f"signal {number}")
 
 
-def cause_of(pod: PodState) -> Cause | None:
+def cause_of(pod: PodSummary) -> Cause | None:
     """What is the matter with a pod; none where nothing is."""
     if pod.phase == "Succeeded":
         return None
@@ -58,7 +58,7 @@ def cause_of(pod: PodState) -> Cause | None:
     return None
 
 
-def _on_its_way(pod: PodState) -> Cause:
+def _on_its_way(pod: PodSummary) -> Cause:
     if not pod.node:
         return Cause(
             "waits for the scheduler",
@@ -75,7 +75,7 @@ _SHORT: Final = re.compile(r"Insufficient ([A-Za-z0-9./_-]+)")
 _TAINT: Final = re.compile(r"untolerated taint\(?s?\)? \{([^}]*)\}")
 
 
-def _unschedulable(pod: PodState) -> Cause:
+def _unschedulable(pod: PodSummary) -> Cause:
     said = pod.message.strip()
     short, hints = "waits for a node", []
     lacking = list(dict.fromkeys(_SHORT.findall(said)))
@@ -116,14 +116,14 @@ def _resource_hint(name: str) -> str:
 # --- cannot start --------------------------------------------------------------------------------
 
 
-def _wait(short: str, *hints: str) -> Callable[[PodState], Cause]:
-    def make(pod: PodState) -> Cause:
+def _wait(short: str, *hints: str) -> Callable[[PodSummary], Cause]:
+    def make(pod: PodSummary) -> Cause:
         return Cause(short, _said(f"{short} ({pod.reason})", pod.message), hints, severity=2)
 
     return make
 
 
-def _crash_loop(pod: PodState) -> Cause:
+def _crash_loop(pod: PodSummary) -> Cause:
     ended = ending("", pod.exit_code, pod.signal, message="")
     often = f"{pod.restarts} times" if pod.restarts else "again and again"
     return Cause(
@@ -147,7 +147,7 @@ _start = _wait(
     "cannot be started",
     "check command, args and workingDir: the program must exist where the pod runs",
 )
-_WAITS: Final[dict[str, Callable[[PodState], Cause]]] = {
+_WAITS: Final[dict[str, Callable[[PodSummary], Cause]]] = {
     "ImagePullBackOff": _image,
     "ErrImagePull": _image,
     "ErrImageNeverPull": _wait(

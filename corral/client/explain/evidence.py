@@ -13,11 +13,11 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Final, Literal, TypeVar
 
 from corral.client.errors import Forbidden, JobError, NotFound
-from corral.client.explain.podstates import PodState, pod_state
+from corral.client.explain.podstates import PodSummary, pod_summary
 from corral.client.kinds import JobKind
 from corral.client.phases import condition, section, text
 from corral.client.times import parse_time
-from corral.client.translate import Asked, telling
+from corral.client.translate import ApiRequest, translating
 from corral.kube.resources import LEASES, NODES
 from corral.kube.types import Obj
 
@@ -41,7 +41,7 @@ class Evidence:
 
     kind: JobKind
     job: Obj
-    pods: tuple[PodState, ...] = ()
+    pods: tuple[PodSummary, ...] = ()
     events: tuple[Obj, ...] = ()
     lost_nodes: dict[str, str] = field(default_factory=dict)
     """By name: why a node that pods are on is no longer one."""
@@ -62,7 +62,7 @@ async def gathered(
     job = await jobs.get(kind, namespace, name)
     unread: list[str] = []
     pods = await _read(jobs.pods(kind, job), [], unread)
-    states = tuple(pod_state(kind, pod) for pod in pods)
+    states = tuple(pod_summary(kind, pod) for pod in pods)
     events, lost, operator = await asyncio.gather(
         _read(jobs.events_of(kind, job, pods), [], unread),
         _lost_nodes(jobs, states),
@@ -81,7 +81,7 @@ async def _read(asked: Awaitable[_T], otherwise: _T, unread: list[str]) -> _T:
         return otherwise
 
 
-async def _lost_nodes(jobs: Jobs, pods: Sequence[PodState]) -> dict[str, str]:
+async def _lost_nodes(jobs: Jobs, pods: Sequence[PodSummary]) -> dict[str, str]:
     living = [pod for pod in pods if pod.phase in ("Pending", "Running", "Unknown")]
     names = list(dict.fromkeys(pod.node for pod in living if pod.node))[:_MAX_NODES]
     states = await asyncio.gather(*(_node_trouble(jobs, name) for name in names))
@@ -90,7 +90,7 @@ async def _lost_nodes(jobs: Jobs, pods: Sequence[PodState]) -> dict[str, str]:
 
 async def _node_trouble(jobs: Jobs, name: str) -> str:
     try:
-        with telling(Asked("get", NODES, name=name)):
+        with translating(ApiRequest("get", NODES, name=name)):
             node = await jobs.client.get(NODES, name)
     except NotFound:
         return "is gone"
@@ -106,7 +106,7 @@ async def _operator(jobs: Jobs, now: datetime) -> OperatorState:
     """Whether somebody has renewed the operator's lease lately."""
     namespace, name = _OPERATOR
     try:
-        with telling(Asked("get", LEASES, namespace, name)):
+        with translating(ApiRequest("get", LEASES, namespace, name)):
             lease = await jobs.client.get(LEASES, name, namespace=namespace)
     except Forbidden:
         return "unknown"

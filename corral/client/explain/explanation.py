@@ -14,7 +14,7 @@ from typing import Final
 from corral.client.events import event_time
 from corral.client.explain.causes import Cause, cause_of, ending
 from corral.client.explain.evidence import Evidence
-from corral.client.explain.podstates import PodState
+from corral.client.explain.podstates import PodSummary
 from corral.client.explain.wording import listed, plural, role_words, span
 from corral.client.phases import condition, is_true, section, status_of, text
 from corral.client.summary import Diagnosis, diagnosis_of, summarized_progress, wants_suspension
@@ -250,14 +250,14 @@ def _nodes(account: _Account) -> None:
         )
 
 
-def _causes(seen: Evidence) -> list[tuple[PodState, Cause]]:
+def _causes(seen: Evidence) -> list[tuple[PodSummary, Cause]]:
     """What is the matter with which pod, the worst first."""
     found = [(pod, cause) for pod in seen.pods if (cause := cause_of(pod)) is not None]
     return sorted(found, key=lambda entry: (-entry[1].severity, entry[0].order))
 
 
 def _pods(account: _Account) -> None:
-    alike: dict[str, list[PodState]] = {}
+    alike: dict[str, list[PodSummary]] = {}
     causes: dict[str, Cause] = {}
     for pod, cause in _causes(account.seen):
         alike.setdefault(cause.detail, []).append(pod)
@@ -375,10 +375,10 @@ def _name(obj: Obj) -> str:
     return text(section(obj, "metadata").get("name"))
 
 
-def _pod_name(pod: PodState) -> str:
+def _pod_name(pod: PodSummary) -> str:
     return role_words(pod.role.name, pod.role.index)
 
 
-def _line(pod: PodState, cause: Cause) -> str:
+def _line(pod: PodSummary, cause: Cause) -> str:
     where = f" on node {pod.node}" if pod.node else ""
     return f"{pod.name}{where} {cause.detail}"

@@ -5,21 +5,25 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from corral.client.answers import Answer, named
 from corral.client.kinds import JobKind
 from corral.client.phases import condition, section, sections, status_of, text
 from corral.client.roles import Role
 from corral.kube.types import Obj
 
-__all__ = ["PodState", "pod_state"]
+__all__ = ["PodSummary", "pod_summary"]
 
 
-@dataclass(frozen=True, slots=True)
-class PodState:
+class PodSummary(Answer):
     """One pod: who it is, how far it is, and why not further."""
 
-    name: str
-    role: Role
-    phase: str
+    required = ("name", "role", "phase")
+
+    name: str = ""
+    role_name: str = named("role", "pod")
+    index: int | None = None
+    """Among the pods of its role."""
+    phase: str = "Unknown"
     """The pod's own: Pending, Running, Succeeded, Failed, Unknown."""
     reason: str = ""
     """``Unschedulable``, ``ImagePullBackOff``, ``OOMKilled``, …; empty if all is well."""
@@ -31,30 +35,16 @@ class PodState:
     restarts: int = 0
     exit_code: int | None = None
     signal: int | None = None
-    deleting: bool = False
+    deleting: bool | None = None
+    """True or absent."""
+
+    @property
+    def role(self) -> Role:
+        return Role(self.role_name, self.index)
 
     @property
     def order(self) -> tuple[tuple[int, str, int], str]:
         return self.role.order, self.name
-
-    def as_object(self) -> Obj:
-        out: Obj = {
-            "name": self.name,
-            "role": self.role.name,
-            "index": self.role.index,
-            "phase": self.phase,
-            "reason": self.reason or None,
-            "message": self.message or None,
-            "container": self.container or None,
-            "node": self.node or None,
-            "ready": self.ready,
-            "restarts": self.restarts,
-            "exitCode": self.exit_code,
-            "signal": self.signal,
-        }
-        if self.deleting:
-            out["deleting"] = True
-        return {key: value for key, value in out.items() if value is not None}
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,13 +56,14 @@ class _Trouble:
     signal: int | None = None
 
 
-def pod_state(kind: JobKind, pod: Obj) -> PodState:
+def pod_summary(kind: JobKind, pod: Obj) -> PodSummary:
     """Read a pod; whatever is missing is unknown."""
     metadata, status = section(pod, "metadata"), status_of(pod)
-    trouble = _trouble(pod) or _Trouble("")
-    return PodState(
+    trouble, role = _trouble(pod) or _Trouble(""), kind.role(pod)
+    return PodSummary(
         name=text(metadata.get("name")),
-        role=kind.role(pod),
+        role_name=role.name,
+        index=role.index,
         phase=text(status.get("phase")) or "Unknown",
         reason=trouble.reason,
         message=trouble.message,
@@ -82,7 +73,7 @@ def pod_state(kind: JobKind, pod: Obj) -> PodState:
         restarts=sum(_number(c.get("restartCount")) for c in _containers(pod)),
         exit_code=trouble.exit_code,
         signal=trouble.signal,
-        deleting="deletionTimestamp" in metadata,
+        deleting="deletionTimestamp" in metadata or None,
     )
 
 

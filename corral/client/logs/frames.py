@@ -9,12 +9,15 @@ bytes and says ``"more": true``.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import Any, Final
 
 import orjson
 
-__all__ = ["MEDIA_TYPE", "MORE", "BadFrame", "Frame", "FrameReader", "frame"]
+from corral.client.logs.marks import Position
+from corral.client.logs.query import LogChunk
+from corral.client.roles import Role
+
+__all__ = ["MEDIA_TYPE", "MORE", "BadFrame", "FrameReader", "frame"]
 
 MEDIA_TYPE: Final = "application/vnd.corral.logs"
 MORE: Final = b'{"more":true,"bytes":0}\n'
@@ -26,35 +29,21 @@ class BadFrame(ValueError):
     """The bytes are no frames."""
 
 
-@dataclass(frozen=True, slots=True)
-class Frame:
-    """A piece of one container's log."""
-
-    data: bytes
-    position: str = ""
-    pod: str = ""
-    role: str = ""
-    index: int | None = None
-    container: str = ""
-    more: bool = False
-    """Nothing follows here, but the log goes on: ask again from the last position."""
-
-
-def frame(
-    data: bytes, *, position: str, pod: str, role: str, index: int | None, container: str
-) -> bytes:
+def frame(chunk: LogChunk) -> bytes:
     """The bytes of a frame."""
-    head: dict[str, Any] = {"pod": pod, "role": role}
-    if index is not None:
-        head["index"] = index
-    head |= {"container": container, "position": position, "bytes": len(data)}
-    return b"%b\n%b" % (orjson.dumps(head), data)
+    head: dict[str, Any] = {"pod": chunk.pod, "role": chunk.role.name}
+    if chunk.role.index is not None:
+        head["index"] = chunk.role.index
+    place = {"container": chunk.container, "position": str(chunk.position)}
+    return b"%b\n%b" % (orjson.dumps({**head, **place, "bytes": len(chunk.data)}), chunk.data)
 
 
 class FrameReader:
     """Frames from bytes as they arrive."""
 
     def __init__(self) -> None:
+        self.more = False
+        """The body ended, but the log goes on: ask again from the last position."""
         self._held = bytearray()
         self._head: dict[str, Any] | None = None
         self._looked = 0
@@ -65,8 +54,8 @@ class FrameReader:
         """Whether the bytes so far end with a whole frame."""
         return not self._held and self._head is None
 
-    def feed(self, data: bytes) -> Iterator[Frame]:
-        """Every frame that is now whole. Raises BadFrame."""
+    def feed(self, data: bytes) -> Iterator[LogChunk]:
+        """The chunk of every frame that is now whole. Raises BadFrame."""
         self._held += data
         while True:
             if self._head is None and not self._read_head():
@@ -78,7 +67,8 @@ class FrameReader:
             body = bytes(memoryview(self._held)[:size])
             del self._held[:size]
             head, self._head = self._head, None
-            yield _frame(head, body)
+            self.more = bool(head.get("more"))
+            yield _chunk(head, body)
 
     def _read_head(self) -> bool:
         end = self._held.find(b"\n", self._looked)
@@ -99,14 +89,12 @@ class FrameReader:
         return True
 
 
-def _frame(head: dict[str, Any], body: bytes) -> Frame:
+def _chunk(head: dict[str, Any], body: bytes) -> LogChunk:
     index = head.get("index")
-    return Frame(
-        body,
-        position=str(head.get("position") or ""),
+    return LogChunk(
         pod=str(head.get("pod") or ""),
-        role=str(head.get("role") or ""),
-        index=index if isinstance(index, int) else None,
+        role=Role(str(head.get("role") or ""), index if isinstance(index, int) else None),
         container=str(head.get("container") or ""),
-        more=bool(head.get("more")),
+        data=body,
+        position=Position.unread(str(head.get("position") or "")),
     )

@@ -172,10 +172,10 @@ def second_of(stamp: bytes) -> str:
     if len(text) < 20 or text[10] not in "Tt ":
         raise ValueError(f"not a time: {text[:40]!r}")
     zone = text[19:].lstrip(".0123456789")
-    moment = datetime.fromisoformat(text[:19] + zone)
-    if moment.tzinfo is None:
+    time = datetime.fromisoformat(text[:19] + zone)
+    if time.tzinfo is None:
         raise ValueError(f"a time without its zone: {text[:40]!r}")
     fraction = text[19 : len(text) - len(zone)]
     if float(f"0{fraction}") < SLACK:
-        moment -= timedelta(seconds=1)
-    return moment.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+        time -= timedelta(seconds=1)
+    return time.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")

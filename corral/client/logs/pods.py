@@ -12,9 +12,9 @@ from contextlib import aclosing
 from dataclasses import dataclass
 
 from corral.client.errors import Expired, ServerError, Unavailable
-from corral.client.logs.reach import MAX_FAILURES, Reach
+from corral.client.logs.reach import MAX_FAILURES, ReadContext
 from corral.client.phases import section, status_of, text
-from corral.client.translate import Asked, telling
+from corral.client.translate import ApiRequest, translating
 from corral.kube.resources import PODS
 from corral.kube.types import Obj
 
@@ -128,12 +128,12 @@ def _again(pod: Obj, container: str, state: Obj) -> bool:
     return policy == "Always" or (policy == "OnFailure" and failed)
 
 
-async def list_pods(reach: Reach, selector: str) -> tuple[str, list[Obj]]:
+async def list_pods(reach: ReadContext, selector: str) -> tuple[str, list[Obj]]:
     """The version of the list, and the pods that a selector matches now. Raises JobError."""
     failures = 0
     while True:
         try:
-            with telling(Asked("list", PODS, reach.namespace)):
+            with translating(ApiRequest("list", PODS, reach.namespace)):
                 found = await reach.client.list_all(PODS, reach.namespace, label_selector=selector)
             return text(section(found, "metadata").get("resourceVersion")), found["items"]
         except (Unavailable, ServerError):
@@ -150,7 +150,7 @@ class PodWatch:
     """
 
     def __init__(
-        self, reach: Reach, selector: str, *, on_pod: Callable[[PodView, bool], None]
+        self, reach: ReadContext, selector: str, *, on_pod: Callable[[PodView, bool], None]
     ) -> None:
         self.views: dict[str, PodView] = {}
         self._reach = reach
@@ -167,13 +167,13 @@ class PodWatch:
 
     async def run(self) -> None:
         """Without end; begins with a list. Raises JobError."""
-        asked = Asked("watch", PODS, self._reach.namespace)
+        asked = ApiRequest("watch", PODS, self._reach.namespace)
         while True:
             version, pods = await list_pods(self._reach, self._selector)
             self._renew(pods)
             self._beginning = False
             try:
-                with telling(asked):
+                with translating(asked):
                     watch = self._reach.client.resuming_watch(
                         PODS,
                         self._reach.namespace,

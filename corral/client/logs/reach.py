@@ -9,15 +9,21 @@ from dataclasses import dataclass, field
 
 from corral.kube.client import KubeClient
 
-__all__ = ["MAX_FAILURES", "Reach"]
+__all__ = ["MAX_FAILURES", "ReadContext", "backoff"]
 
 MAX_FAILURES = 20
 """Failures in a row, with nothing read between them, until it is given up: over a minute."""
 _FIRST_WAIT, _LONGEST_WAIT = 0.05, 5.0
 
 
+def backoff(failures: int, rng: Callable[[], float]) -> float:
+    """Seconds to wait after so many failures in a row."""
+    wait = min(_FIRST_WAIT * 2.0 ** min(failures, 16), _LONGEST_WAIT)
+    return wait * (1 + rng())
+
+
 @dataclass(slots=True)
-class Reach:
+class ReadContext:
     """The cluster as one reader sees it; all sources of the reader share it."""
 
     client: KubeClient
@@ -29,8 +35,7 @@ class Reach:
 
     def wait(self, failures: int) -> float:
         """Seconds to wait after so many failures."""
-        wait = min(_FIRST_WAIT * 2.0 ** min(failures, 16), _LONGEST_WAIT)
-        return wait * (1 + self.rng())
+        return backoff(failures, self.rng)
 
     async def pause(self, failures: int) -> None:
         await self.sleep(self.wait(failures))

@@ -17,41 +17,20 @@ from typing import Final
 import aiohttp
 
 from corral.client.errors import JobError, TooManyRequests, Unavailable
-from corral.client.logs.frames import BadFrame, Frame, FrameReader
-from corral.client.logs.marks import Position
-from corral.client.logs.streaming import LogChunk, LogQuery
-from corral.client.roles import Role
+from corral.client.logs.frames import BadFrame, FrameReader
+from corral.client.logs.query import LogChunk, LogQuery
+from corral.client.logs.reach import MAX_FAILURES, backoff
 
-__all__ = ["MAX_FAILURES", "Opener", "log_params", "remote_logs"]
+__all__ = ["Opener", "remote_logs"]
 
 Opener = Callable[[LogQuery], AbstractAsyncContextManager[AsyncIterator[bytes]]]
 """Asks for a log in frames, and gives the body as it comes.
 
 A body that is cut raises `aiohttp.ClientError`, OSError or TimeoutError; a refusal is a `JobError`.
 """
-MAX_FAILURES: Final = 20
-"""Failures in a row, with nothing read between them, until it is given up: over a minute."""
 SILENCE: Final = 400.0
 """Seconds without a byte until it is asked again; a gateway ends a quiet answer well before."""
-_FIRST_WAIT, _LONGEST_WAIT = 0.05, 5.0
 _CUT = (aiohttp.ClientError, OSError, TimeoutError, BadFrame)
-
-
-def log_params(query: LogQuery) -> dict[str, str]:
-    """The query in the words of the gateway's REST API; roles are part of the path there, too."""
-    flags = {"follow": query.follow, "timestamps": query.timestamps, "previous": query.previous}
-    out = {name: "true" for name, value in flags.items() if value}
-    if query.tail_lines is not None:
-        out["tailLines"] = str(query.tail_lines)
-    texts = {"sinceTime": query.since_time, "container": query.container}
-    out |= {name: value for name, value in texts.items() if value}
-    if query.roles is not None:
-        out["role"] = query.roles[0]
-        if len(query.roles) == 2:
-            out["index"] = str(query.roles[1])
-    if query.position is not None and str(query.position):
-        out["position"] = str(query.position)
-    return out
 
 
 async def remote_logs(
@@ -71,18 +50,16 @@ async def remote_logs(
         try:
             async with opener(query) as body:
                 reader, reached = FrameReader(), True
-                more, read = False, 0
+                read = 0
                 while data := await _next(body):
                     for found in reader.feed(data):
-                        more = found.more
-                        if found.position:
-                            query = replace(query, position=found.position)
                         if found.data:
+                            query = replace(query, position=found.position)
                             failures, read = 0, read + 1
-                            yield _chunk(found)
+                            yield found
                 if not reader.between:
                     raise ConnectionResetError("the log ended in the middle of a frame")
-                if not more:
+                if not reader.more:
                     return
                 if read:
                     continue
@@ -96,9 +73,8 @@ async def remote_logs(
         failures += 1
         if failures > MAX_FAILURES or not reached:
             raise _given_up(problem) from problem
-        wait = min(_FIRST_WAIT * 2.0 ** min(failures, 16), _LONGEST_WAIT)
         asked = getattr(problem, "retry_after", None) or 0.0
-        await sleep(max(wait * (1 + rng()), asked))
+        await sleep(max(backoff(failures, rng), asked))
 
 
 async def _next(body: AsyncIterator[bytes]) -> bytes:
@@ -108,11 +84,6 @@ async def _next(body: AsyncIterator[bytes]) -> bytes:
             if data:
                 return data
     return b""
-
-
-def _chunk(found: Frame) -> LogChunk:
-    role = Role(found.role, found.index)
-    return LogChunk(found.pod, role, found.container, found.data, Position.unread(found.position))
 
 
 def _given_up(problem: Exception) -> JobError:

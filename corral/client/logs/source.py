@@ -14,24 +14,25 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager, suppress
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import aiohttp
 
 from corral.client.logs.lines import Cutter
 from corral.client.logs.marks import Mark, SourceKey, second_of
 from corral.client.logs.pods import PodView, attempt_of
-from corral.client.logs.reach import MAX_FAILURES, Reach
+from corral.client.logs.query import LogQuery
+from corral.client.logs.reach import MAX_FAILURES, ReadContext
 from corral.client.phases import section
 from corral.client.roles import Role
-from corral.client.translate import Asked, translated
+from corral.client.translate import ApiRequest, translated
 from corral.kube import errors as kube
 from corral.kube.client import KubeConnectionError
 from corral.kube.connection.transport import IdleTimeout
 from corral.kube.podstreams.logs import LOG_COMPLETE_HEADER, LogRequest, open_log, read_log
 from corral.kube.resources import PODS
 
-__all__ = ["LogSource", "Manner"]
+__all__ = ["LogSource"]
 
 IDLE = 120.0
 """Seconds without a byte until a followed log is asked for anew: its node may have vanished."""
@@ -52,39 +53,27 @@ _RETRYABLE = (
 )
 
 
-@dataclass(frozen=True, slots=True)
-class Manner:
-    """What of a log is wanted, and how."""
-
-    follow: bool = False
-    tail_lines: int | None = None
-    since: str = ""
-    """A whole second in UTC."""
-    timestamps: bool = False
-    previous: bool = False
-
-
 class LogSource:
     """One container of one pod."""
 
     def __init__(
         self,
-        reach: Reach,
+        reach: ReadContext,
         view: PodView,
         container: str,
         *,
         role: Role,
-        manner: Manner,
+        query: LogQuery,
         mark: Mark | None,
     ) -> None:
-        """``mark`` is none for a log that begins where ``manner`` says."""
+        """``mark`` is none for a log that begins where ``query`` says."""
         self.key = SourceKey(view.name, view.uid, container)
         self.role = role
         self.mark = mark or Mark()
         self._fresh = mark is None
         self._reach = reach
         self._view = view
-        self._manner = manner
+        self._query = query
         self._failures = 0
         self._closing = False
         self._whole = False
@@ -111,15 +100,15 @@ class LogSource:
     async def run(self, emit: Emit) -> None:
         """Give everything to ``emit``. Raises JobError."""
         try:
-            if self._manner.previous:
+            if self._query.previous:
                 await self._read_out(emit, previous=True)
-            elif self._manner.follow:
+            elif self._query.follow:
                 await self._follow(emit)
             elif attempt_of(self._view.pod, self.key.container).begun:
                 await self._begin()
                 await self._read_out(emit, previous=False, looks=_LOOKS)
         except (kube.ApiError, KubeConnectionError) as error:
-            asked = Asked("get", PODS, self._reach.namespace, self.key.pod, "log")
+            asked = ApiRequest("get", PODS, self._reach.namespace, self.key.pod, "log")
             raise translated(error, asked) from error
 
     async def _follow(self, emit: Emit) -> None:
@@ -148,9 +137,9 @@ class LogSource:
     async def _begin(self) -> None:
         """Where to begin, if only the last lines are wanted."""
         tries = 0
-        while self._fresh and self._manner.tail_lines is not None:
+        while self._fresh and self._query.tail_lines is not None:
             try:
-                self.mark = await self._tail(self._manner.tail_lines)
+                self.mark = await self._tail(self._query.tail_lines)
                 break
             except (KubeConnectionError, *_RETRYABLE):
                 tries += 1
@@ -206,7 +195,7 @@ class LogSource:
         """A node that is lost may come back: its pods are waited for while the job goes on."""
         if self._closing:
             return self._failures > _LAST_FAILURES
-        waits = self._manner.follow and isinstance(error, kube.ApiError)
+        waits = self._query.follow and isinstance(error, kube.ApiError)
         return self._failures > MAX_FAILURES and not waits
 
     async def _read(self, emit: Emit, *, follow: bool, previous: bool) -> None:
@@ -221,7 +210,7 @@ class LogSource:
             since_exactly=self.mark.since.decode(),
             idle_timeout=IDLE,
         )
-        cutter = Cutter(self.mark, timestamps=self._manner.timestamps)
+        cutter = Cutter(self.mark, timestamps=self._query.timestamps)
         before = self.mark
         transport = self._reach.client.transport
         async with self._opened(request) as answer:
@@ -281,7 +270,7 @@ class LogSource:
 
     def _since(self) -> str:
         marked = second_of(self.mark.since) if self.mark.since else ""
-        return max(marked, self._manner.since)
+        return max(marked, self._query.since_time or "")
 
     async def _tail(self, count: int) -> Mark:
         """The place before the last lines, such that it can be found again later.
@@ -293,7 +282,7 @@ class LogSource:
             self._reach.namespace,
             container=self.key.container,
             timestamps=True,
-            since_time=self._manner.since,
+            since_time=self._query.since_time or "",
             tail_lines=max(count, 1),
             limit_bytes=_STAMP_BYTES,
             idle_timeout=IDLE,
@@ -305,7 +294,7 @@ class LogSource:
                 begin += data
         stamp = begin.partition(b" ")[0]
         try:
-            since = max(second_of(stamp), self._manner.since)
+            since = max(second_of(stamp), self._query.since_time or "")
         except ValueError:
             return Mark()  # an empty log
         lines = 0

@@ -18,26 +18,24 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncGenerator
 from contextlib import aclosing
-from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
-from corral.client.errors import BadRequest, NotFound, NotSupported, ServerError, Unavailable
+from corral.client.errors import Expired, NotFound, NotSupported, ServerError, Unavailable
 from corral.client.kinds import JobKind
 from corral.client.logs.marks import Mark, Position, SourceKey
 from corral.client.logs.pipe import Pipe
 from corral.client.logs.pods import PodView, PodWatch, containers_of, list_pods
-from corral.client.logs.reach import MAX_FAILURES, Reach
-from corral.client.logs.source import LogSource, Manner
+from corral.client.logs.query import LogChunk, LogQuery
+from corral.client.logs.reach import MAX_FAILURES, ReadContext
+from corral.client.logs.source import LogSource
 from corral.client.phases import section, text
 from corral.client.roles import Role
-from corral.client.times import parse_time
+from corral.client.watching import Scope, changes
+from corral.kube.client import KubeClient
 from corral.kube.types import Obj
 
-if TYPE_CHECKING:
-    from corral.client.jobs import Jobs
-
-__all__ = ["LogChunk", "LogQuery", "Mark", "Position", "SourceKey", "read_logs"]
+__all__ = ["read_logs"]
 
 BUFFER: Final = 4 << 20
 """Bytes on the way between the readers of pods and whoever takes the chunks."""
@@ -47,77 +45,34 @@ MAX_SETTLE: Final = 60.0
 """The same for pods that are being deleted."""
 
 
-@dataclass(frozen=True, slots=True)
-class LogQuery:
-    """Which logs, and how much of them."""
-
-    roles: tuple[str] | tuple[str, int] | None = None
-    """``("launcher",)``, ``("worker", 3)``; none for all pods."""
-    container: str | None = None
-    """A name, ``*`` for all containers; none for the main one."""
-    follow: bool = False
-    tail_lines: int | None = None
-    """Of each container that is there when the logs are first asked for."""
-    since_time: str | None = None
-    """RFC 3339, counted in whole seconds as everywhere in the API."""
-    timestamps: bool = False
-    previous: bool = False
-    """Of the attempt before the present one."""
-    position: Position | str | None = None
-    """To go on after the chunk that had it."""
-
-
-@dataclass(frozen=True, slots=True)
-class LogChunk:
-    """Whole lines of one container."""
-
-    pod: str
-    role: Role
-    container: str
-    data: bytes
-    position: Position
-    """The place after it, in this container and in all others; ``str`` of it may be kept."""
-
-
-@dataclass(frozen=True, slots=True)
-class _Piece:
-    source: LogSource
-    data: bytes
-    mark: Mark | None
-    """None: its pod is gone, and nobody will ask for it again."""
+_Piece = tuple[LogSource, bytes, Mark | None]
+"""Without a mark: its pod is gone, and nobody will ask for it again."""
 
 
 async def read_logs(
-    jobs: Jobs, kind: JobKind, namespace: str, name: str, query: LogQuery
+    client: KubeClient, kind: JobKind, job: Obj, query: LogQuery
 ) -> AsyncGenerator[LogChunk, None]:
-    """The logs of a job; leave it early through ``contextlib.aclosing``.
+    """The logs of a job that was read; leave it early through ``contextlib.aclosing``.
 
     Raises:
-        JobError: the job is not there, its kind has no pods, rights are missing, the query is
-            wrong, or the cluster cannot be reached for long.
+        JobError: its kind has no pods, rights are missing, the query is wrong, or the cluster
+            cannot be reached for long.
     """
-    position = _position(query)
-    manner = _manner(query)
-    job = await jobs.get(kind, namespace, name)
+    position, query = _position(query), query.checked()
     if kind.pod_selector is None:
         raise NotSupported(f"a {kind.kind} has no pods, so it has no logs")
-    reader = _Reader(jobs, kind, namespace, query=query, manner=manner, position=position)
+    reader = _Reader(client, kind, job, query=query, position=position)
     marks, began = dict(position.marks), position.began
-    task = asyncio.create_task(reader.run(job))
+    task = asyncio.create_task(reader.run())
     try:
         while (piece := await reader.pipe.get()) is not None:
-            source = piece.source
-            if piece.mark is None:
-                marks.pop(source.key, None)
+            source, data, mark = piece
+            key = source.key
+            if mark is None:
+                marks.pop(key, None)
                 continue
-            marks[source.key] = piece.mark
-            yield LogChunk(
-                source.key.pod,
-                source.role,
-                source.key.container,
-                piece.data,
-                Position(marks, began),
-            )
+            marks[key] = mark
+            yield LogChunk(key.pod, source.role, key.container, data, Position(marks, began))
         await task
     finally:
         task.cancel()
@@ -131,74 +86,48 @@ def _position(query: LogQuery) -> Position:
     return given or Position(began=datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ"))
 
 
-def _manner(query: LogQuery) -> Manner:
-    """Raises BadRequest."""
-    since = ""
-    if query.since_time:
-        moment = parse_time(query.since_time)
-        if moment is None:
-            raise BadRequest(
-                f"sinceTime {query.since_time!r} is no time", hint="as in 2026-01-31T12:00:00Z"
-            )
-        since = moment.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
-    if query.tail_lines is not None and query.tail_lines < 0:
-        raise BadRequest("tailLines must be 0 or more")
-    if query.previous and query.follow:
-        raise BadRequest("the previous attempt is over: it cannot be followed")
-    return Manner(
-        follow=query.follow,
-        tail_lines=query.tail_lines,
-        since=since,
-        timestamps=query.timestamps,
-        previous=query.previous,
-    )
-
-
 class _Reader:
     """The sources of one query, and who takes what they give."""
 
     def __init__(
         self,
-        jobs: Jobs,
+        client: KubeClient,
         kind: JobKind,
-        namespace: str,
+        job: Obj,
         *,
         query: LogQuery,
-        manner: Manner,
         position: Position,
     ) -> None:
         self.pipe: Pipe[_Piece] = Pipe(BUFFER)
-        self._jobs = jobs
         self._kind = kind
-        self._namespace = namespace
+        self._job = job
         self._query = query
-        self._manner = manner
         self._position = position
-        self._reach = Reach(jobs.client, namespace)
+        self._reach = ReadContext(client, text(section(job, "metadata").get("namespace")))
         self._sources: dict[SourceKey, LogSource] = {}
         self._reading: dict[SourceKey, asyncio.Task[None]] = {}
         self._watches: dict[str, tuple[PodWatch, asyncio.Task[None]]] = {}
 
-    async def run(self, job: Obj) -> None:
+    async def run(self) -> None:
         """Everything, into the pipe; closes it. Raises JobError."""
         try:
-            if self._manner.follow:
-                await self._follow(job)
+            if self._query.follow:
+                await self._follow()
             else:
-                await self._read_once(job)
+                await self._read_once()
         except BaseExceptionGroup as group:
             raise _first(group) from None
         finally:
             self.pipe.close()
 
     async def _emit(self, source: LogSource, data: bytes, mark: Mark) -> None:
-        await self.pipe.put(_Piece(source, data, mark), len(data))
+        await self.pipe.put((source, data, mark), len(data))
 
     # -- what is there ----------------------------------------------------------------------------
 
-    async def _read_once(self, job: Obj) -> None:
+    async def _read_once(self) -> None:
         """Pod after pod: launchers first, then by index."""
-        _, pods = await list_pods(self._reach, self._selector(job))
+        _, pods = await list_pods(self._reach, self._selector(self._job))
         found = [source for pod in pods for source in self._sources_of(PodView(pod))]
         found.sort(key=lambda source: (source.role.order, source.key.pod))
         for source in found:
@@ -221,7 +150,7 @@ class _Reader:
         mark = self._position.marks.get(SourceKey(view.name, view.uid, container))
         if mark is None and (new or self._is_younger(view.pod)):
             mark = Mark(restarts=0)  # nothing of it is left out
-        return LogSource(self._reach, view, container, role=role, manner=self._manner, mark=mark)
+        return LogSource(self._reach, view, container, role=role, query=self._query, mark=mark)
 
     def _is_younger(self, pod: Obj) -> bool:
         """Whether a reader before us, who left a position, asked before it was made."""
@@ -230,10 +159,10 @@ class _Reader:
 
     # -- what comes -------------------------------------------------------------------------------
 
-    async def _follow(self, job: Obj) -> None:
+    async def _follow(self) -> None:
         async with asyncio.TaskGroup() as group:
-            self._watch(group, self._selector(job))
-            await self._until_over(group, job)
+            self._watch(group, self._selector(self._job))
+            await self._until_over(group)
             for pods, _ in list(self._watches.values()):
                 await pods.catch_up()  # a pod that came last may not have been told of yet
             await self._settle()
@@ -257,24 +186,28 @@ class _Reader:
     async def _run(self, source: LogSource) -> None:
         await source.run(self._emit)
         if source.gone:
-            await self.pipe.put(_Piece(source, b"", None), 0)
+            await self.pipe.put((source, b"", None), 0)
 
-    async def _until_over(self, group: asyncio.TaskGroup, job: Obj) -> None:
-        if self._kind.finished(job):
+    async def _until_over(self, group: asyncio.TaskGroup) -> None:
+        """Watches the job from the version that was read; what that one needs runs already."""
+        if self._kind.finished(self._job):
             return
-        name = text(section(job, "metadata").get("name"))
-        failures = 0
+        metadata, failures = section(self._job, "metadata"), 0
+        since = text(metadata.get("resourceVersion"))
+        scope = Scope(self._kind, self._reach.namespace, text(metadata.get("name")))
         while True:
             try:
-                watch = self._jobs.watch(self._kind, self._namespace, name)
-                async with aclosing(watch) as changes:
-                    async for change in changes:
-                        failures = 0
+                watch = changes(self._reach.client, scope, since=since)
+                async with aclosing(watch) as found:
+                    async for change in found:
+                        since, failures = "", 0
                         if change.type == "DELETED" or self._kind.finished(change.object):
                             return
                         self._watch(group, self._selector(change.object))
             except NotFound:
                 return
+            except Expired:
+                since = ""  # that version is no longer kept: begin with the job as it is
             except (Unavailable, ServerError):
                 failures += 1
                 if failures > MAX_FAILURES:

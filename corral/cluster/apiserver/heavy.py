@@ -2,14 +2,13 @@
 
 A request over an object of many kilobytes costs milliseconds of processor time at every step. What
 is computation alone goes to other processes (``apart``). What needs the server's own state runs on
-a thread (``do``), from which the event loop gets the interpreter back within ``SWITCH_SECONDS``.
+a thread (``do``), from which the event loop gets the interpreter back at once (see ``process``).
 The users who wait take turns, and one who has too many waiting is refused with 429.
 """
 
 from __future__ import annotations
 
 import asyncio
-import sys
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, TypeVar
@@ -25,8 +24,6 @@ T = TypeVar("T")
 
 HEAVY_BYTES = 48 * 1024
 """Requests whose bodies and stored objects are larger together are heavy."""
-SWITCH_SECONDS = 0.0002
-"""How long the thread may keep the interpreter when the event loop wants it."""
 YAML_WORK = 50
 """What reading a byte of YAML takes, in bytes of JSON."""
 WAITING_PER_FLOW = 64
@@ -73,7 +70,6 @@ class HeavyWork:
 
     def _executor(self) -> ThreadPoolExecutor:
         if self._thread is None:
-            sys.setswitchinterval(SWITCH_SECONDS)
             self._thread = ThreadPoolExecutor(1, "heavy")
         return self._thread
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Final
 
-from corral.cluster.apiserver.builtin.validation.addresses import LOOPBACK_REFUSED
+from corral.cluster.apiserver.builtin.validation.fields.addresses import LOOPBACK_REFUSED
 from corral.cluster.apiserver.errors import FieldError
 from corral.cluster.apiserver.kinds import BuiltinKind
 from corral.kube.types import Obj

@@ -76,6 +76,7 @@ async def apiserver(settings: ServerSettings, ready: Ready) -> None:
     """The API server. Says its port and kubeconfig."""
     load_aiohttp()
     from corral.cluster.apiserver.audit.policy import PolicyError
+    from corral.cluster.apiserver.process import Collector, dedicate
     from corral.cluster.apiserver.server import ApiServer, Config
     from corral.cluster.apiserver.store import StoreError
     from corral.cluster.up.credentials import Credentials
@@ -129,8 +130,12 @@ async def apiserver(settings: ServerSettings, ready: Ready) -> None:
         where = f"https://{settings.host}:{server.port}"
         credentials.write(where, server.pki.ca.cert)
         server.on_renewal = lambda: credentials.write(where, server.pki.ca.cert)
+    dedicate()
+    collector = Collector()
+    collector.start()
     ready({"port": server.port, "kubeconfig": str(server.kubeconfig)})
     await stop.asked.wait()
+    collector.stop()
     await server.stop()
 
 

@@ -26,6 +26,8 @@ class LearningSettings:
     """How patient one call of a registry is; a round tries again until its deadline."""
     workers: int = 10
     """Jobs, and rounds, that are worked on at the same time."""
+    timeout: float | None = None
+    """For one look at one object: it may wait for a registry; None: no limit."""
     resync: float = 300.0
     """How often everything is looked at though nothing has changed."""
     aggregations: int = 1
@@ -50,10 +52,12 @@ def register(manager: Manager, settings: LearningSettings) -> None:
     """Add the controllers of FederatedJobs, TrainingRounds and ModelCheckpoints to a manager."""
     from corral.families.federated.jobs.reconciler import register as jobs
     from corral.families.federated.metrics import LearningMetrics
-    from corral.families.federated.modelcheckpoints.reconciler import register as checkpoints
+    from corral.families.federated.modelcheckpoints import ModelCheckpoints
+    from corral.families.federated.reconciles import counted
     from corral.families.federated.rounds.reconciler import register as rounds
+    from corral.runtime.family import wiring
 
     metrics = LearningMetrics(manager.metrics.registry) if manager.metrics else None
     jobs(manager, settings)
     rounds(manager, settings, metrics=metrics)
-    checkpoints(manager, settings)
+    wiring.register(manager, ModelCheckpoints(settings, manager.client), counted=counted)

@@ -8,6 +8,7 @@ from weakref import WeakKeyDictionary
 
 from prometheus_client import CollectorRegistry, Counter, Histogram
 
+from corral.kube.errors import Conflict
 from corral.runtime.controller import Result
 from corral.runtime.informers.consistency import NotYetConsistent
 from corral.runtime.manager import Manager
@@ -58,7 +59,7 @@ def counted(
         try:
             result = await reconcile(key)
             outcome = "requeue" if result is not None and result.requeue_after else "success"
-        except NotYetConsistent:
+        except (NotYetConsistent, Conflict):
             outcome = "requeue"
             raise
         finally:

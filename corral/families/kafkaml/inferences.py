@@ -1,149 +1,46 @@
-"""The controller of Inferences: pods that answer what comes on a topic."""
+"""Inferences: pods that answer what comes on a topic."""
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable
-from copy import deepcopy
-from typing import Final
+from dataclasses import dataclass
 
-from corral.api.kafkaml.kinds import (
-    FEDERATEDDEPLOYMENTS,
-    INFERENCES,
-    MLMODELS,
-    Inference,
-    MLModel,
-)
+from corral.api.kafkaml.kinds import FEDERATEDDEPLOYMENTS, MLMODELS, Inference, MLModel
+from corral.api.kafkaml.status import InferenceStatus
 from corral.families.kafkaml import objects
-from corral.families.kafkaml.models import COMPONENT, concerns_us, was_there
-from corral.families.kafkaml.settings import KafkaMLSettings
-from corral.kube.errors import Conflict, NotFound
+from corral.families.kafkaml.family import KafkaMLFamily
 from corral.kube.resources import DEPLOYMENTS
 from corral.kube.types import Obj
-from corral.runtime import (
-    Change,
-    ChildWriter,
-    ConsistencyStore,
-    Manager,
-    NameTaken,
-    NotYetConsistent,
-    Result,
-    format_time,
-    is_being_deleted,
-    join_key,
-    key_of,
-    mapped,
-    set_condition,
-)
-from corral.runtime.family.statuses import StatusController
+from corral.runtime.family.caches import Caches
+from corral.runtime.family.decision import Child, Decision
+from corral.runtime.family.declaration import Owned, Watched
+from corral.runtime.family.wiring import same_namespace
+from corral.runtime.informers.handlers import Mapper
+from corral.runtime.keys import join_key
 
-__all__ = ["InferenceReconciler", "register"]
-
-_BEHIND: Final = 0.1
+__all__ = ["InferenceSeen", "Inferences"]
 
 
 class _Waits(Exception):
     """There is no model to answer with yet."""
 
 
-class InferenceReconciler:
-    """Looks at one inference after another."""
+@dataclass(frozen=True, slots=True)
+class InferenceSeen:
+    """An inference, the model that it answers with, and how many of its pods answer."""
 
-    def __init__(
-        self,
-        manager: Manager,
-        settings: KafkaMLSettings,
-        *,
-        wall: Callable[[], float] = time.time,
-    ) -> None:
-        self._settings = settings
-        self._wall = wall
-        self.inferences = manager.informer(INFERENCES)
-        self.deployments = manager.informer(FEDERATEDDEPLOYMENTS)
-        self.models = manager.informer(MLMODELS)
-        self.workloads = manager.informer(DEPLOYMENTS, label_selector=objects.INFERENCE_LABEL)
-        self._written = ConsistencyStore({INFERENCES: self.inferences})
-        self._recorder = manager.recorder(COMPONENT)
-        self._writer = ChildWriter(manager.client, field_manager=settings.field_manager)
-        self._statuses = StatusController(
-            manager.client, INFERENCES, self._written, field_manager=settings.field_manager
-        )
+    inference: Inference
+    model_ref: str
+    """The artifact; empty where there is none yet."""
+    model: MLModel | None
+    """Whose code the artifact needs."""
+    waits_for: str
+    """Why there is no artifact yet."""
+    answering: int
+    now: float
 
-    async def reconcile(self, key: str) -> Result | None:
-        """One look at one inference."""
-        try:
-            self._written.ensure_ready(key)
-        except NotYetConsistent:
-            return Result(_BEHIND)
-        found = self.inferences.store.get(key)
-        if found is None or is_being_deleted(found):
-            self._written.clear(key)
-            return None
-        obj = INFERENCES.stamp(found)
-        inference = Inference.read(obj)
-        try:
-            model_ref, model = self._source(inference)
-        except _Waits as why:
-            await self._write(obj, {"phase": "Pending"}, "Unknown", "Waiting", str(why))
-            return Result(self._settings.resync)
-        try:
-            made = objects.inference_deployment(inference, model_ref, model, self._settings)
-            await self._writer.put(obj, DEPLOYMENTS, made)
-            await self._tell(obj, inference, model_ref, made["metadata"]["name"])
-        except Conflict:
-            return Result(_BEHIND)
-        except NameTaken as error:
-            await self._write(obj, {"phase": "Pending"}, "False", "NameTaken", error.message)
-            return Result(self._settings.resync)
-        except NotFound:
-            return None
-        return Result(self._settings.resync)
-
-    def _source(self, inference: Inference) -> tuple[str, MLModel | None]:
-        """The artifact, and the model whose code it needs. Raises _Waits."""
-        spec, space = inference.spec, inference.metadata["namespace"]
-        if spec.model_ref:
-            return spec.model_ref, None
-        found = self.deployments.store.get(join_key(space, spec.deployment))
-        if found is None:
-            raise _Waits(f"there is no FederatedDeployment {spec.deployment}")
-        results = (found.get("status") or {}).get("results") or []
-        chosen = next((r for r in results if not spec.model or r["model"] == spec.model), None)
-        if chosen is None or not chosen.get("modelRef"):
-            raise _Waits(f"FederatedDeployment {spec.deployment} has no trained model yet")
-        model = self.models.store.get(join_key(space, chosen["model"]))
-        made = MLModel.read(MLMODELS.stamp(model)) if model is not None else None
-        return str(chosen["modelRef"]), made
-
-    async def _tell(self, obj: Obj, inference: Inference, model_ref: str, workload: str) -> None:
-        found = self.workloads.store.get(join_key(obj["metadata"]["namespace"], workload)) or {}
-        ready = int((found.get("status") or {}).get("readyReplicas") or 0)
-        status: Obj = {
-            "modelRef": model_ref,
-            "readyReplicas": ready,
-            "groupId": f"inf{obj['metadata']['name']}",
-        }
-        if inference.spec.stopped:
-            await self._write(obj, {**status, "phase": "Stopped"}, "False", "Stopped", "stopped")
-        elif ready:
-            said = f"{ready} of {inference.spec.replicas} replicas answer"
-            await self._write(obj, {**status, "phase": "Running"}, "True", "Running", said)
-        else:
-            said = "no replica answers yet"
-            await self._write(obj, {**status, "phase": "Pending"}, "False", "Starting", said)
-
-    async def _write(self, obj: Obj, status: Obj, ready: str, reason: str, message: str) -> None:
-        conditions = deepcopy((obj.get("status") or {}).get("conditions") or [])
-        set_condition(
-            conditions,
-            "Ready",
-            status=ready,
-            reason=reason,
-            message=message,
-            now=format_time(self._wall()),
-        )
-        status["observedGeneration"] = obj["metadata"].get("generation")
-        await self._statuses.write(obj, {**status, "conditions": conditions})
+    @property
+    def status(self) -> InferenceStatus:
+        return self.inference.status or InferenceStatus()
 
 
 def _of_inference(obj: Obj) -> tuple[str, ...]:
@@ -152,24 +49,72 @@ def _of_inference(obj: Obj) -> tuple[str, ...]:
     return (join_key(metadata["namespace"], name),) if name else ()
 
 
-def register(
-    manager: Manager, settings: KafkaMLSettings, *, wall: Callable[[], float] = time.time
-) -> None:
-    """Add the controller of Inferences to a manager."""
-    reconciler = InferenceReconciler(manager, settings, wall=wall)
-    controller = manager.controller(
-        "inference", reconciler.reconcile, workers=settings.workers, timeout=settings.timeout
+def _users(caches: Caches) -> Mapper:
+    """Wakes the inferences that answer with a deployment's model."""
+    return same_namespace(
+        caches, where=lambda obj, other: obj["spec"].get("deployment") == other["metadata"]["name"]
     )
 
-    def of_deployment(change: Change) -> list[str]:
-        found = (change.new or change.old or {})["metadata"]
-        return [
-            key_of(obj)
-            for obj in reconciler.inferences.store
-            if obj["metadata"]["namespace"] == found["namespace"]
-            and obj["spec"].get("deployment") == found["name"]
-        ]
 
-    controller.watch(reconciler.inferences, when=concerns_us)
-    controller.watch(reconciler.deployments, of_deployment)
-    controller.watch(reconciler.workloads, mapped(_of_inference), when=was_there)
+class Inferences(KafkaMLFamily[InferenceSeen, InferenceStatus]):
+    """The family of Inferences."""
+
+    kind = Inference
+    owns = (Owned(DEPLOYMENTS, label=objects.INFERENCE_LABEL, keys=_of_inference),)
+    watches = (Watched(FEDERATEDDEPLOYMENTS, wakes=_users), Watched(MLMODELS))
+
+    async def observe(self, obj: Obj, caches: Caches) -> InferenceSeen:
+        inference = Inference.read(obj)
+        model_ref, model, waits_for = "", None, ""
+        try:
+            model_ref, model = _source(inference, caches)
+        except _Waits as why:
+            waits_for = str(why)
+        name = objects.inference_name(inference.metadata["name"])
+        workload = caches.get(DEPLOYMENTS, obj["metadata"]["namespace"], name) or {}
+        answering = int((workload.get("status") or {}).get("readyReplicas") or 0)
+        return InferenceSeen(inference, model_ref, model, waits_for, answering, self._wall())
+
+    def decide(self, seen: InferenceSeen) -> Decision[InferenceStatus]:
+        name, spec = seen.inference.metadata["name"], seen.inference.spec
+        status = InferenceStatus(
+            phase="Pending", observed_generation=seen.inference.metadata.get("generation")
+        )
+        if seen.waits_for:
+            status.conditions = self.ready(seen, "Unknown", "Waiting", seen.waits_for)
+            return Decision(status, requeue_after=self.settings.resync)
+        status.model_ref = seen.model_ref
+        status.ready_replicas = seen.answering
+        status.group_id = f"inf{name}"
+        if spec.stopped:
+            status.phase = "Stopped"
+            status.conditions = self.ready(seen, "False", "Stopped", "stopped")
+        elif seen.answering:
+            status.phase = "Running"
+            said = f"{seen.answering} of {spec.replicas} replicas answer"
+            status.conditions = self.ready(seen, "True", "Running", said)
+        else:
+            status.conditions = self.ready(seen, "False", "Starting", "no replica answers yet")
+        workload = Child(DEPLOYMENTS, objects.inference_name(name))
+        return Decision(status, apply=(workload,), requeue_after=self.settings.resync)
+
+    def build(self, child: Child, seen: InferenceSeen) -> Obj:
+        return objects.inference_deployment(
+            seen.inference, seen.model_ref, seen.model, self.settings
+        )
+
+
+def _source(inference: Inference, caches: Caches) -> tuple[str, MLModel | None]:
+    """The artifact, and the model whose code it needs. Raises _Waits."""
+    spec, space = inference.spec, inference.metadata["namespace"]
+    if spec.model_ref:
+        return spec.model_ref, None
+    found = caches.get(FEDERATEDDEPLOYMENTS, space, spec.deployment)
+    if found is None:
+        raise _Waits(f"there is no FederatedDeployment {spec.deployment}")
+    results = (found.get("status") or {}).get("results") or []
+    chosen = next((r for r in results if not spec.model or r["model"] == spec.model), None)
+    if chosen is None or not chosen.get("modelRef"):
+        raise _Waits(f"FederatedDeployment {spec.deployment} has no trained model yet")
+    model = caches.get(MLMODELS, space, chosen["model"])
+    return str(chosen["modelRef"]), MLModel.read(model) if model is not None else None

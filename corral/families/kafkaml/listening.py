@@ -30,8 +30,8 @@ from corral.families.kafkaml.announcements import (
     positions_of,
     wanted_feeds,
 )
+from corral.families.kafkaml.family import COMPONENT
 from corral.families.kafkaml.logins import NoLogin, login_of
-from corral.families.kafkaml.models import COMPONENT
 from corral.families.kafkaml.settings import KafkaMLSettings
 from corral.kube.errors import AlreadyExists, Invalid, NotFound, RequestEntityTooLarge
 from corral.kube.resources import CONFIGMAPS

@@ -1,4 +1,4 @@
-"""The controller of MLModels: has their code checked, and says what it found.
+"""MLModels: has their code checked, and says what the check found.
 
 The code runs in a pod without rights (`objects.check_job`); a courier beside it carries the model
 to the registry. A model is checked once for each generation of its spec.
@@ -6,181 +6,127 @@ to the registry. A model is checked once for each generation of its spec.
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable
-from copy import deepcopy
-from typing import Any, Final
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
 
-from corral.api.kafkaml.kinds import MLMODELS, MLModel
+from pydantic import ValidationError
+
+from corral.api.kafkaml.kinds import MLModel
+from corral.api.kafkaml.status import LayerStatus, MLModelStatus
 from corral.families.kafkaml import objects, pods
-from corral.families.kafkaml.settings import KafkaMLSettings
-from corral.kube.errors import AlreadyExists, Conflict, NotFound
+from corral.families.kafkaml.family import KafkaMLFamily
 from corral.kube.resources import CONFIGMAPS, JOBS, PODS
 from corral.kube.types import Obj
-from corral.runtime import (
-    Change,
-    ChildWriter,
-    ConsistencyStore,
-    Manager,
-    NameTaken,
-    NotYetConsistent,
-    Result,
-    format_time,
-    generation_changed,
-    is_being_deleted,
-    is_controlled_by,
-    join_key,
-    mapped,
-    set_condition,
-)
-from corral.runtime.family.statuses import StatusController
+from corral.runtime.family.caches import Caches
+from corral.runtime.family.decision import Child, Decision
+from corral.runtime.family.declaration import Owned
+from corral.runtime.family.events import normal, warning
+from corral.runtime.keys import join_key
 
-__all__ = ["COMPONENT", "ModelReconciler", "register"]
-
-COMPONENT: Final = "corral-kafkaml"
-POD_INDEX: Final = "mlmodel"
-_BEHIND: Final = 0.1
-
-
-class ModelReconciler:
-    """Looks at one model after another."""
-
-    def __init__(
-        self,
-        manager: Manager,
-        settings: KafkaMLSettings,
-        *,
-        wall: Callable[[], float] = time.time,
-    ) -> None:
-        self._settings = settings
-        self._wall = wall
-        self.models = manager.informer(MLMODELS)
-        self.jobs = manager.informer(JOBS, label_selector=objects.MODEL_LABEL)
-        self.pods = manager.informer(PODS, label_selector=objects.MODEL_LABEL)
-        self.pods.add_index(POD_INDEX, of_model)
-        self._written = ConsistencyStore({MLMODELS: self.models, JOBS: self.jobs})
-        self._recorder = manager.recorder(COMPONENT)
-        self._writer = ChildWriter(
-            manager.client, field_manager=settings.field_manager, consistency=self._written
-        )
-        self._statuses = StatusController(
-            manager.client, MLMODELS, self._written, field_manager=settings.field_manager
-        )
-
-    async def reconcile(self, key: str) -> Result | None:
-        """One look at one model."""
-        try:
-            self._written.ensure_ready(key)
-        except NotYetConsistent:
-            return Result(_BEHIND)
-        found = self.models.store.get(key)
-        if found is None or is_being_deleted(found):
-            self._written.clear(key)
-            return None
-        obj = MLMODELS.stamp(found)
-        status = obj.get("status") or {}
-        if status.get("observedGeneration") == obj["metadata"].get("generation") and status.get(
-            "phase"
-        ) in ("Ready", "Failed"):
-            return None
-        try:
-            await self._sync(key, obj, MLModel.read(obj))
-        except (Conflict, AlreadyExists):
-            return Result(_BEHIND)
-        except NameTaken as error:
-            await self._write(obj, {"phase": "Pending"}, "False", "NameTaken", error.message)
-            return Result(self._settings.resync)
-        except NotFound:
-            return None
-        return None
-
-    async def _sync(self, key: str, obj: Obj, model: MLModel) -> None:
-        await self._writer.put(obj, CONFIGMAPS, objects.code_map(model))
-        name = objects.check_name(model)
-        job = self.jobs.store.get(join_key(obj["metadata"]["namespace"], name))
-        if job is None or not is_controlled_by(job, obj):
-            await self._writer.create(obj, JOBS, objects.check_job(model, self._settings))
-            await self._write(obj, {"phase": "Pending"}, "Unknown", "Checking", "it is checked")
-            return
-        outcome = pods.outcome_of(job)
-        if outcome == "running":
-            return
-        mine = [
-            pod
-            for pod in self.pods.store.by_index(POD_INDEX, key)
-            if (pod["metadata"].get("labels") or {}).get("batch.kubernetes.io/job-name") == name
-        ]
-        if outcome == "failed":
-            why = pods.last_words(mine, objects.CHECK) or pods.job_words(job)
-            await self._refuse(obj, why)
-            return
-        said = pods.delivered(mine) or {}
-        if not said.get("update_ref"):
-            why = said.get("courier_error") or "its weights were not delivered to a registry"
-            await self._refuse(obj, str(why))
-            return
-        await self._accept(obj, said)
-
-    async def _accept(self, obj: Obj, said: dict[str, Any]) -> None:
-        status: Obj = {
-            "phase": "Ready",
-            "observedGeneration": obj["metadata"].get("generation"),
-            "inputShape": str(said.get("input_shape") or ""),
-            "outputShape": str(said.get("output_shape") or ""),
-            "parameters": int(said.get("parameters") or 0),
-            "weightsRef": said["update_ref"],
-        }
-        if isinstance(said.get("layers"), list):
-            status["layers"] = said["layers"]
-        await self._write(obj, status, "True", "Checked", "the model can be trained")
-        self._recorder.normal(obj, "Checked", f"the model has {status['parameters']} parameters")
-
-    async def _refuse(self, obj: Obj, why: str) -> None:
-        status = {
-            "phase": "Failed",
-            "observedGeneration": obj["metadata"].get("generation"),
-            "error": why,
-        }
-        await self._write(obj, status, "False", "CheckFailed", why)
-        self._recorder.warning(obj, "CheckFailed", why)
-
-    async def _write(self, obj: Obj, status: Obj, ready: str, reason: str, message: str) -> None:
-        conditions = deepcopy((obj.get("status") or {}).get("conditions") or [])
-        set_condition(
-            conditions,
-            "Ready",
-            status=ready,
-            reason=reason,
-            message=message,
-            now=format_time(self._wall()),
-        )
-        await self._statuses.write(obj, {**status, "conditions": conditions})
+__all__ = ["ModelSeen", "Models", "of_model"]
 
 
 def of_model(obj: Obj) -> tuple[str, ...]:
-    """For stores: the model that an object is of."""
+    """The key of the model that an object is of, by its label."""
     metadata = obj["metadata"]
     name = (metadata.get("labels") or {}).get(objects.MODEL_LABEL)
     return (join_key(metadata["namespace"], name),) if name else ()
 
 
-def register(
-    manager: Manager, settings: KafkaMLSettings, *, wall: Callable[[], float] = time.time
-) -> None:
-    """Add the controller of MLModels to a manager."""
-    reconciler = ModelReconciler(manager, settings, wall=wall)
-    controller = manager.controller(
-        "mlmodel", reconciler.reconcile, workers=settings.workers, timeout=settings.timeout
+@dataclass(frozen=True, slots=True)
+class ModelSeen:
+    """A model, and the Job that checks this generation of it."""
+
+    model: MLModel
+    job: Obj | None
+    pods: Sequence[Obj]
+    """Of that Job."""
+    now: float
+
+    @property
+    def status(self) -> MLModelStatus:
+        return self.model.status or MLModelStatus()
+
+    @property
+    def is_checked(self) -> bool:
+        current = self.status.observed_generation == self.model.metadata.get("generation")
+        return current and self.status.phase in ("Ready", "Failed")
+
+
+class Models(KafkaMLFamily[ModelSeen, MLModelStatus]):
+    """The family of MLModels."""
+
+    kind = MLModel
+    owns = (
+        Owned(JOBS, label=objects.MODEL_LABEL, keys=of_model),
+        Owned(PODS, label=objects.MODEL_LABEL, keys=of_model),
     )
-    controller.watch(reconciler.models, when=concerns_us)
-    controller.watch(reconciler.jobs, mapped(of_model), when=was_there)
-    controller.watch(reconciler.pods, mapped(of_model), when=was_there)
+
+    async def observe(self, obj: Obj, caches: Caches) -> ModelSeen:
+        model = MLModel.read(obj)
+        name = objects.check_name(model)
+        mine = [pod for pod in caches.labelled(PODS, obj) if pods.job_of(pod) == name]
+        return ModelSeen(model, caches.child(JOBS, obj, name), mine, self._wall())
+
+    def decide(self, seen: ModelSeen) -> Decision[MLModelStatus]:
+        if seen.is_checked:
+            return Decision()
+        code = Child(CONFIGMAPS, objects.code_name(seen.model.metadata["name"]))
+        if seen.job is None:
+            status = MLModelStatus(
+                phase="Pending",
+                conditions=self.ready(seen, "Unknown", "Checking", "it is checked"),
+            )
+            check = Child(JOBS, objects.check_name(seen.model))
+            return Decision(status, apply=(code,), create=(check,))
+        outcome = pods.outcome_of(seen.job)
+        if outcome == "running":
+            return Decision()
+        if outcome == "failed":
+            words = pods.last_words(seen.pods, objects.CHECK) or pods.job_words(seen.job)
+            return self._failed(seen, words)
+        said = pods.delivered(seen.pods) or {}
+        if not said.get("update_ref"):
+            why = said.get("courier_error") or "its weights were not delivered to a registry"
+            return self._failed(seen, str(why))
+        return self._accepted(seen, said)
+
+    def build(self, child: Child, seen: ModelSeen) -> Obj:
+        if child.resource == CONFIGMAPS:
+            return objects.code_map(seen.model)
+        return objects.check_job(seen.model, self.settings)
+
+    def _accepted(self, seen: ModelSeen, said: dict[str, Any]) -> Decision[MLModelStatus]:
+        parameters = int(said.get("parameters") or 0)
+        status = MLModelStatus(
+            phase="Ready",
+            observed_generation=seen.model.metadata.get("generation"),
+            input_shape=str(said.get("input_shape") or ""),
+            output_shape=str(said.get("output_shape") or ""),
+            parameters=parameters,
+            layers=_layers(said.get("layers")),
+            weights_ref=str(said["update_ref"]),
+            conditions=self.ready(seen, "True", "Checked", "the model can be trained"),
+        )
+        event = normal("Checked", f"the model has {parameters} parameters")
+        return Decision(status, events=(event,))
+
+    def _failed(self, seen: ModelSeen, why: str) -> Decision[MLModelStatus]:
+        status = MLModelStatus(
+            phase="Failed",
+            observed_generation=seen.model.metadata.get("generation"),
+            error=why,
+            conditions=self.ready(seen, "False", "CheckFailed", why),
+        )
+        return Decision(status, events=(warning("CheckFailed", why),))
 
 
-def concerns_us(change: Change) -> bool:
-    return change.is_initial or generation_changed(change)
-
-
-def was_there(change: Change) -> bool:
-    """Not for what we have just made ourselves."""
-    return change.is_initial or change.type != "added"
+def _layers(said: Any) -> list[LayerStatus] | None:
+    """What the check says of the arrays of a model; None where it says nothing of use."""
+    if not isinstance(said, list):
+        return None
+    try:
+        return [LayerStatus.model_validate(layer) for layer in said]
+    except ValidationError:
+        return None

@@ -5,12 +5,13 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Mapping, Sequence
-from typing import Any, Final
+from typing import Final
 
 from corral.api.kafkaml.kinds import GROUP, Datasource, FederatedDeployment, Inference, MLModel
 from corral.api.kafkaml.spec import Kafka
+from corral.api.kafkaml.status import ClientStatus, ResultStatus
+from corral.families.kafkaml.deployments.matching import client_id
 from corral.families.kafkaml.logins import secret_for
-from corral.families.kafkaml.matching import client_id
 from corral.families.kafkaml.settings import KafkaMLSettings
 from corral.kube.types import Obj
 from corral.podtools.commands import (
@@ -35,6 +36,7 @@ __all__ = [
     "code_map",
     "code_name",
     "inference_deployment",
+    "inference_name",
     "server_job",
     "server_name",
     "told_map",
@@ -143,10 +145,10 @@ def told_name(deployment: str) -> str:
     return f"{deployment}-kafkaml"
 
 
-def told_map(deployment: FederatedDeployment, clients: Sequence[Obj]) -> Obj:
+def told_map(deployment: FederatedDeployment, clients: Sequence[ClientStatus]) -> Obj:
     """What the servers of a deployment go by: its spec, and who takes part."""
-    kept = ("clientId", "result", "phase")
-    said = [{key: client[key] for key in kept if key in client} for client in clients]
+    kept = {"client_id", "result", "phase"}
+    said = [client.model_dump(by_alias=True, exclude_none=True, include=kept) for client in clients]
     spec = deployment.spec.model_dump(by_alias=True, exclude_none=True)
     return {
         "apiVersion": "v1",
@@ -165,12 +167,12 @@ def told_map(deployment: FederatedDeployment, clients: Sequence[Obj]) -> Obj:
 
 def server_job(
     deployment: FederatedDeployment,
-    result: Mapping[str, Any],
+    result: ResultStatus,
     weights_ref: str,
     settings: KafkaMLSettings,
 ) -> Obj:
     """Makes rounds of one model."""
-    space, number = deployment.metadata["namespace"], int(result["id"])
+    space, number = deployment.metadata["namespace"], result.id
     told = {
         "FL_GLOBAL_UPDATE_REF": weights_ref,
         "TASK_ID": server_name(deployment, number),
@@ -178,14 +180,14 @@ def server_job(
     }
     if settings.registry:
         base = settings.registry.rstrip("/")
-        told["FL_UPDATE_REF"] = f"{base}/{space}/{_name(deployment)}/models:{result['model']}"
+        told["FL_UPDATE_REF"] = f"{base}/{space}/{_name(deployment)}/models:{result.model}"
     parts = _couriers(told, settings, fetches=True)
     spec = deployment.spec
     env = {
         "KAFKAML_DEPLOYMENT_DIR": _TOLD_DIR,
         "KAFKAML_TOPICS": topics_text(deployment),
         "BOOTSTRAP_SERVERS": _servers(spec.kafka, settings),
-        "FEDERATED_STRING_ID": result["federatedStringId"],
+        "FEDERATED_STRING_ID": result.federated_string_id,
         "RESULT_ID": str(number),
         "DEPLOYMENT_ID": _name(deployment),
         "AGGREGATION_ROUNDS": str(spec.aggregation.rounds),
@@ -232,7 +234,7 @@ def client_name(federated_id: str, client: str) -> str:
 
 def client_job(
     deployment: FederatedDeployment,
-    result: Mapping[str, Any],
+    result: ResultStatus,
     model: MLModel,
     source: Datasource,
     index: int,
@@ -253,7 +255,7 @@ def client_job(
         "VALIDATION_RATE": str(data.validation_rate),
         "TEST_RATE": str(data.test_rate),
         "TOTAL_MSG": str(data.total_msg if data.total_msg is not None else ""),
-        "FEDERATED_MODEL_ID": result["federatedStringId"],
+        "FEDERATED_MODEL_ID": result.federated_string_id,
         "FEDERATED_CLIENT_ID": client,
         "NVIDIA_VISIBLE_DEVICES": "all",
         "CASE": "2" if data.incremental else "1",
@@ -288,7 +290,7 @@ def client_job(
     }
     if spec.clients.node_selector:
         pod["nodeSelector"] = dict(spec.clients.node_selector)
-    name = client_name(result["federatedStringId"], client)
+    name = client_name(result.federated_string_id, client)
     space = deployment.metadata["namespace"]
     made = _job(name, space, labels, pod, backoff=settings.client_backoff)
     made["spec"]["ttlSecondsAfterFinished"] = settings.client_ttl
@@ -298,13 +300,17 @@ def client_job(
 # --- inference ---------------------------------------------------------------------------------
 
 
+def inference_name(inference: str) -> str:
+    return f"model-inference-{inference}"
+
+
 def inference_deployment(
     inference: Inference, model_ref: str, model: MLModel | None, settings: KafkaMLSettings
 ) -> Obj:
     """Pods that answer on topics."""
     spec = inference.spec
     name = _name(inference)
-    told = {"FL_GLOBAL_UPDATE_REF": model_ref, "TASK_ID": f"model-inference-{name}"}
+    told = {"FL_GLOBAL_UPDATE_REF": model_ref, "TASK_ID": inference_name(name)}
     parts = _couriers(told, settings, fetches=True)
     env = {
         "INPUT_BOOTSTRAP_SERVERS": _servers(spec.input_kafka, settings),
@@ -341,7 +347,7 @@ def inference_deployment(
         "apiVersion": "apps/v1",
         "kind": "Deployment",
         "metadata": {
-            "name": f"model-inference-{name}",
+            "name": inference_name(name),
             "namespace": inference.metadata["namespace"],
             "labels": labels,
         },

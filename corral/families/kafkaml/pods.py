@@ -11,7 +11,7 @@ from corral.kube.types import Obj
 from corral.runtime.conditions import find_condition
 from corral.runtime.pods.couriers import COURIER
 
-__all__ = ["Outcome", "delivered", "last_words", "outcome_of"]
+__all__ = ["Outcome", "delivered", "job_of", "job_words", "last_words", "outcome_of"]
 
 Outcome = Literal["running", "complete", "failed"]
 _LONGEST: Final = 1000
@@ -25,6 +25,11 @@ def outcome_of(job: Obj) -> Outcome:
     if (find_condition(conditions, "Failed") or {}).get("status") == "True":
         return "failed"
     return "running"
+
+
+def job_of(pod: Obj) -> str:
+    """The name of the Job that a pod is of; empty for others."""
+    return str((pod["metadata"].get("labels") or {}).get("batch.kubernetes.io/job-name") or "")
 
 
 def job_words(job: Obj) -> str:

@@ -14,10 +14,15 @@ __all__ = ["register"]
 
 def register(manager: Manager, settings: KafkaMLSettings) -> None:
     """Add all of them."""
-    from corral.families.kafkaml import deployments, inferences, listening, models, records
+    from corral.families.kafkaml import listening
+    from corral.families.kafkaml.configurations import Configurations
+    from corral.families.kafkaml.datasources import Datasources
+    from corral.families.kafkaml.deployments.family import Deployments
+    from corral.families.kafkaml.inferences import Inferences
+    from corral.families.kafkaml.models import Models
+    from corral.runtime.family import wiring
 
-    models.register(manager, settings)
-    records.register(manager, settings)
-    deployments.register(manager, settings)
+    for family in (Models, Configurations, Datasources, Inferences):
+        wiring.register(manager, family(settings))
+    wiring.register(manager, Deployments(settings, manager.client))
     listening.register(manager, settings)
-    inferences.register(manager, settings)

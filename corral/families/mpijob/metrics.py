@@ -8,8 +8,8 @@ from prometheus_client import CollectorRegistry, Counter, Gauge
 
 from corral.api.mpi.status import CREATED, FAILED, SUCCEEDED
 from corral.families.mpijob import names
-from corral.families.mpijob.lifecycle.events import became
 from corral.kube.types import Obj
+from corral.runtime.family.events import became
 from corral.runtime.keys import split_key
 
 __all__ = ["MPIMetrics"]

@@ -29,11 +29,11 @@ from corral.runtime import (
     ConsistencyStore,
     Manager,
     Result,
-    generation_changed,
+    ignore_creates,
     is_being_deleted,
     mapped,
-    metadata_changed,
     owner_by_uid,
+    spec_or_metadata_changed,
 )
 from corral.runtime.family.statuses import StatusController
 from corral.runtime.pods.states import is_ready, unschedulable_since
@@ -104,7 +104,7 @@ def register(
     controller = manager.controller(
         "mpijob", reconciler.reconcile, workers=settings.workers, timeout=settings.timeout
     )
-    controller.watch(caches.jobs, when=_concerns_us)
+    controller.watch(caches.jobs, when=spec_or_metadata_changed)
     controller.watch(
         caches.pods,
         mapped(index_by_job),
@@ -113,18 +113,9 @@ def register(
     )
     owner = owner_by_uid(caches.jobs)
     for informer in caches.children.values():
-        controller.watch(informer, owner, when=_was_there)
+        controller.watch(informer, owner, when=ignore_creates)
     if reconciler.metrics is not None:
         manager.add_task("mpijob leadership", reconciler.metrics.lead)
-
-
-def _concerns_us(change: Change) -> bool:
-    return change.is_initial or generation_changed(change) or metadata_changed(change)
-
-
-def _was_there(change: Change) -> bool:
-    """Not for what we have just made ourselves."""
-    return change.type != "added"
 
 
 def _gets_on(change: Change) -> bool:

@@ -8,8 +8,8 @@ from typing import Final
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 
 from corral.api.training.status import CONDITION_RUNNING, PHASES
-from corral.families.trainingjob.lifecycle.events import became
 from corral.kube.types import Obj
+from corral.runtime.family.events import became
 from corral.runtime.informers.informer import Informer
 from corral.runtime.pods.states import moment
 

@@ -27,13 +27,13 @@ from corral.runtime import (
     ConsistencyStore,
     Manager,
     Result,
-    generation_changed,
+    ignore_creates,
     is_being_deleted,
     join_key,
     key_of,
     mapped,
-    metadata_changed,
     owner_by_uid,
+    spec_or_metadata_changed,
 )
 from corral.runtime.family.statuses import StatusController
 
@@ -122,19 +122,15 @@ def register(
     controller = manager.controller(
         "trainingjob", reconciler.reconcile, workers=settings.workers, timeout=settings.timeout
     )
-    controller.watch(caches.jobs, when=_concerns_us)
+    controller.watch(caches.jobs, when=spec_or_metadata_changed)
     controller.watch(
         caches.pods,
         owner_by_uid(caches.jobs),
         after=lambda change: _patience(change, len(controller.queue)),
     )
     for informer in caches.children.values():
-        controller.watch(informer, owner_by_uid(caches.jobs), when=_was_there)
+        controller.watch(informer, owner_by_uid(caches.jobs), when=ignore_creates)
     controller.watch(reconciler.checkpoints, mapped(index_by_job))
-
-
-def _concerns_us(change: Change) -> bool:
-    return change.is_initial or generation_changed(change) or metadata_changed(change)
 
 
 def _patience(change: Change, waiting: int) -> float:
@@ -148,8 +144,3 @@ def _patience(change: Change, waiting: int) -> float:
     if (pod.get("status") or {}).get("phase") not in (None, "Pending", "Running"):
         return 0.0
     return min(waiting * _YIELD, _MOST_PATIENCE)
-
-
-def _was_there(change: Change) -> bool:
-    """Not for what we have just made ourselves."""
-    return change.type != "added"

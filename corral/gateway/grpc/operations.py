@@ -26,7 +26,7 @@ from corral.gateway.placed import placed
 from corral.gateway.problems import Refused
 from corral.gateway.rest.asks import checked_name
 from corral.gateway.rest.streams import LOG_PARAMS
-from corral.gateway.rest.views import LIST_PARAMS
+from corral.gateway.rest.views import LIST_PARAMS, list_query
 from corral.gateway.service import Gateway
 from corral.kube.types import Obj
 from corral.v1.jobs_pb2 import ChangeType, DeletePropagation
@@ -67,7 +67,7 @@ class Call:
         return self.namespace if self.request.namespace else None
 
     @property
-    def named(self) -> Mapping[str, str]:
+    def named(self) -> dict[str, Any]:
         """Which object the call is about."""
         return {"namespace": self.namespace, "name": checked_name("name", self.request.name)}
 
@@ -118,16 +118,7 @@ async def _get(call: Call) -> Message:
 
 
 async def _list(call: Call) -> Message:
-    given = read_fields(call.request, LIST_PARAMS)
-    query = ListQuery(
-        labels=given["labelSelector"],
-        phase=given["phase"],
-        name=given["name"],
-        since=given["since"],
-        sort=given["sort"],
-        limit=given["limit"],
-        token=given["token"],
-    )
+    query = list_query(read_fields(call.request, LIST_PARAMS))
     page = await call.gateway.list(call.caller, call.kind, namespace=call.anywhere, query=query)
     out = call.answer()
     for obj in page.items:
@@ -152,7 +143,7 @@ async def _delete(call: Call) -> Message:
         call.caller,
         call.kind,
         if_match=call.if_match,
-        propagation=propagation,  # type: ignore[arg-type]  # the table has no other words
+        propagation=propagation,
         **call.named,
     )
     out = call.answer()
@@ -168,21 +159,16 @@ async def _get_status(call: Call) -> Message:
     return out
 
 
-async def _restart(call: Call) -> Message:
-    obj = await call.gateway.restart(
-        call.caller, call.kind, if_match=call.if_match, force=call.request.force, **call.named
-    )
-    return call.of_object(obj)
+def _acting(verb: str, *fields: str) -> Operation:
+    """A method that changes an object as these fields of the request say, and answers with it."""
 
+    async def act(call: Call) -> Message:
+        options = {name: getattr(call.request, name) for name in fields}
+        change = getattr(call.gateway, verb)
+        obj = await change(call.caller, call.kind, if_match=call.if_match, **options, **call.named)
+        return call.of_object(obj)
 
-async def _suspend(call: Call) -> Message:
-    obj = await call.gateway.suspend(call.caller, call.kind, if_match=call.if_match, **call.named)
-    return call.of_object(obj)
-
-
-async def _resume(call: Call) -> Message:
-    obj = await call.gateway.resume(call.caller, call.kind, if_match=call.if_match, **call.named)
-    return call.of_object(obj)
+    return act
 
 
 async def _scale(call: Call) -> Message:
@@ -239,7 +225,8 @@ async def _watch_status(call: Call) -> AsyncGenerator[Message, None]:
 
 
 async def _get_logs(call: Call) -> AsyncGenerator[Message, None]:
-    chunks = call.gateway.logs(call.caller, call.kind, query=_log_query(call), **call.named)
+    query = LogQuery.of_params(read_fields(call.request, LOG_PARAMS))
+    chunks = call.gateway.logs(call.caller, call.kind, query=query, **call.named)
     async with aclosing(chunks):
         async for chunk in chunks:
             for start in range(0, max(len(chunk.data), 1), _PIECE):
@@ -251,24 +238,6 @@ async def _get_logs(call: Call) -> AsyncGenerator[Message, None]:
                 if start + _PIECE >= len(chunk.data):
                     out.position = str(chunk.position)
                 yield out
-
-
-def _log_query(call: Call) -> LogQuery:
-    request = call.request
-    given = read_fields(request, LOG_PARAMS)
-    role, index = given["role"], given["index"]
-    if index is not None and not role:
-        raise Refused("bad-request", "index needs a role", errors=(("index", "needs a role"),))
-    return LogQuery(
-        roles=((role,) if index is None else (role, index)) if role else None,
-        container=given["container"] or None,
-        follow=given["follow"],
-        tail_lines=given["tailLines"],
-        since_time=request.since_time or None,
-        timestamps=given["timestamps"],
-        previous=given["previous"],
-        position=given["position"] or None,
-    )
 
 
 def _key(written: str) -> str | None:
@@ -291,9 +260,9 @@ UNARIES: Final[Mapping[str, tuple[str, Operation]]] = {
     "Replace": ("replace", _replace),
     "Delete": ("delete", _delete),
     "GetStatus": ("status", _get_status),
-    "Restart": ("restart", _restart),
-    "Suspend": ("suspend", _suspend),
-    "Resume": ("resume", _resume),
+    "Restart": ("restart", _acting("restart", "force")),
+    "Suspend": ("suspend", _acting("suspend")),
+    "Resume": ("resume", _acting("resume")),
     "Scale": ("scale", _scale),
     "Explain": ("explain", _explain),
     "ListEvents": ("events", _list_events),

@@ -85,6 +85,11 @@ class Ask:
     def name(self) -> str:
         return self.where.name
 
+    @property
+    def one(self) -> dict[str, Any]:
+        """Which object the request is about."""
+        return {"namespace": self.namespace, "name": self.name}
+
     def header(self, name: str) -> str:
         """A header, empty without it."""
         return self.request.headers.get(name, "").strip()

@@ -27,7 +27,7 @@ from corral.gateway.auth import Caller
 if TYPE_CHECKING:
     from corral.gateway.service import Gateway
 
-__all__ = ["Fanout", "Target", "sse"]
+__all__ = ["Fanout", "WatchTarget", "sse"]
 
 _QUEUE: Final = 1024
 """Changes that a watcher may be behind."""
@@ -39,7 +39,7 @@ _ALIVE: Final = b": alive\n\n"
 
 
 @dataclass(frozen=True, slots=True)
-class Target:
+class WatchTarget:
     """What is watched."""
 
     kind: JobKind
@@ -50,7 +50,7 @@ class Target:
     """Whole objects; else phase and message only."""
 
 
-def sse(target: Target, change: Change) -> bytes:
+def sse(target: WatchTarget, change: Change) -> bytes:
     """A change as a Server-Sent Event; its id is where a later watch goes on."""
     kind = target.kind
     metadata = change.object.get("metadata") or {}
@@ -99,7 +99,7 @@ class _Watcher:
 class _Shared:
     """A watch, its watchers, and what a new one must be told first."""
 
-    def __init__(self, target: Target, source: AsyncGenerator[Change, None]) -> None:
+    def __init__(self, target: WatchTarget, source: AsyncGenerator[Change, None]) -> None:
         self._target, self._source = target, source
         self._present: dict[str, Change] = {}
         """By uid, as they are now."""
@@ -163,7 +163,7 @@ class Fanout:
 
     def __init__(self, gateway: Gateway) -> None:
         self._gateway = gateway
-        self._shared: dict[tuple[str, Target], _Shared] = {}
+        self._shared: dict[tuple[str, WatchTarget], _Shared] = {}
 
     def __len__(self) -> int:
         return len(self._shared)
@@ -176,7 +176,7 @@ class Fanout:
         await asyncio.gather(*tasks, return_exceptions=True)
 
     async def events(
-        self, caller: Caller, target: Target, *, since: str = ""
+        self, caller: Caller, target: WatchTarget, *, since: str = ""
     ) -> AsyncGenerator[bytes, None]:
         """Events without end; of one object, until it is deleted.
 
@@ -192,7 +192,7 @@ class Fanout:
             if shared.over and self._shared.get((caller.key, target)) is shared:
                 del self._shared[caller.key, target]
 
-    def _join(self, caller: Caller, target: Target, since: str) -> tuple[_Shared, _Watcher]:
+    def _join(self, caller: Caller, target: WatchTarget, since: str) -> tuple[_Shared, _Watcher]:
         key = (caller.key, target)
         shared = self._shared.get(key)
         if shared is not None and not shared.over:

@@ -25,7 +25,7 @@ from corral.kube.errors import ApiError
 
 if TYPE_CHECKING:
     from corral.gateway.metrics import GatewayMetrics
-    from corral.gateway.reach import Reach
+    from corral.gateway.reach import Readiness
 
 __all__ = ["Pages"]
 
@@ -51,7 +51,7 @@ def _file(name: str) -> bytes:
 class Pages:
     """Paths that need no token."""
 
-    def __init__(self, reach: Reach, metrics: GatewayMetrics) -> None:
+    def __init__(self, reach: Readiness, metrics: GatewayMetrics) -> None:
         self.stopping = False
         self._reach, self._metrics = reach, metrics
         self._pages: dict[str, Page] = {

@@ -17,7 +17,7 @@ from urllib.parse import parse_qsl
 from corral.gateway.problems import Refused
 from corral.kube.types import Obj
 
-__all__ = ["Param", "boolean", "choice", "moment", "number", "read_query", "text"]
+__all__ = ["Param", "boolean", "choice", "number", "read_query", "text", "timestamp"]
 
 _LONGEST: Final = 4096
 _CONTROL: Final = re.compile(r"[\x00-\x1f\x7f]")
@@ -84,7 +84,7 @@ def number(
     return Param(name, description, schema, read, default=default)
 
 
-def moment(name: str, description: str) -> Param:
+def timestamp(name: str, description: str) -> Param:
     """A time as RFC 3339 writes it."""
 
     def read(value: str) -> datetime:

@@ -5,20 +5,16 @@ The same table routes requests and becomes the OpenAPI document, so the two cann
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final, Literal
 
-from starlette.responses import Response
-
 from corral.client.kinds import JobKind
 from corral.gateway.rest import streams, views
-from corral.gateway.rest.asks import Ask
 from corral.gateway.rest.params import Param
+from corral.gateway.rest.views import View
 
 __all__ = ["OPERATIONS", "Answer", "Header", "Operation", "View"]
-
-View = Callable[[Ask], Awaitable[Response]]
 
 _ALL: Final = "/api/v1/{plural}"
 _SOME: Final = "/api/v1/namespaces/{namespace}/{plural}"

@@ -10,6 +10,7 @@ from functools import cache
 from typing import Any, Final
 
 from corral.client.kinds import KINDS, JobKind
+from corral.client.summary import Summary
 from corral.gateway.problems import TITLES
 from corral.gateway.rest.asks import NAME, NAMESPACE
 from corral.gateway.rest.kafkaml.schemas import kafkaml_schemas
@@ -20,12 +21,6 @@ __all__ = ["HEADERS", "PATH_PARAMETERS", "components", "reference"]
 _TEXT: Final[Obj] = {"type": "string"}
 _WHOLE: Final[Obj] = {"type": "integer"}
 _FREE: Final[Obj] = {"type": "object"}
-
-_WORDS: Final = (
-    "kind", "namespace", "name", "uid", "resourceVersion", "phase", "message", "creationTime",
-    "startTime", "completionTime",
-)  # fmt: skip
-"""Members of a summary that are texts."""
 
 HEADERS: Final[dict[str, Obj]] = {
     "ETag": {"description": "Which object in which version this is.", "schema": _TEXT},
@@ -88,29 +83,6 @@ def _problem() -> Obj:
         },
         required=("type", "title", "status", "detail"),
     )
-
-
-def _summary() -> Obj:
-    counts = {
-        name: {"type": "integer", "minimum": 0}
-        for name in ("desired", "pending", "running", "ready", "succeeded", "failed", "restarts")
-    }
-    return _object(
-        {
-            **dict.fromkeys(_WORDS, _TEXT),
-            "durationSeconds": {"type": "number", "minimum": 0},
-            "suspended": {"type": "boolean"},
-            "deleting": {"type": "boolean"},
-            "replicas": _list_of(_object({"role": _TEXT, **counts}, required=("role",))),
-            "pods": _list_of(_object({"name": _TEXT})),
-            "conditions": _list_of(_FREE),
-            "progress": _FREE,
-            "checkpoint": _FREE,
-            "diagnosis": _FREE,
-            "cost": _FREE,
-        },
-        required=("kind", "namespace", "name", "phase", "message", "replicas", "pods"),
-    )  # fmt: skip
 
 
 def _explanation() -> Obj:
@@ -213,7 +185,7 @@ def components() -> dict[str, Obj]:
     """Every schema by its name."""
     out: dict[str, Obj] = {
         "Problem": _problem(),
-        "Summary": _summary(),
+        **Summary.json_schema(),
         "Explanation": _explanation(),
         "Metrics": _metrics(),
         "EventList": _object({"items": _list_of(_FREE)}, required=("items",)),

@@ -10,22 +10,21 @@ from __future__ import annotations
 
 from collections.abc import AsyncGenerator
 from contextlib import aclosing
-from datetime import UTC, datetime
-from typing import Any, Final
+from typing import Final
 
 import orjson
 from starlette.responses import Response
 
 from corral.client.logs.frames import MEDIA_TYPE, MORE, frame
-from corral.client.logs.streaming import LogChunk, LogQuery
+from corral.client.logs.query import LogChunk, LogQuery
 from corral.client.queries import ListQuery
 from corral.client.watching import is_version
 from corral.gateway.problems import Refused, problem_of
 from corral.gateway.rest.answers import Flow
 from corral.gateway.rest.asks import Ask
-from corral.gateway.rest.fanout import Target
-from corral.gateway.rest.params import Param, boolean, choice, moment, number, text
-from corral.gateway.rest.views import FILTER_PARAMS, filters
+from corral.gateway.rest.fanout import WatchTarget
+from corral.gateway.rest.params import Param, boolean, choice, number, text, timestamp
+from corral.gateway.rest.views import FILTER_PARAMS, list_query
 
 __all__ = ["LOG_PARAMS", "ONE_LOG_PARAMS", "WATCH_ALL_PARAMS", "WATCH_PARAMS", "logs", "watch"]
 
@@ -38,7 +37,7 @@ WATCH_ALL_PARAMS: Final[tuple[Param, ...]] = (*FILTER_PARAMS, _WHAT)
 ONE_LOG_PARAMS: Final[tuple[Param, ...]] = (
     boolean("follow", "Go on with what is written from now on, until the job is over."),
     number("tailLines", "Only the last lines of each container.", least=0, most=10_000_000),
-    moment("sinceTime", "Only what was written from that time on."),
+    timestamp("sinceTime", "Only what was written from that time on."),
     boolean("timestamps", "Begin each line with its time."),
     text("container", "Of this container only.", longest=253),
     boolean("previous", "Of the run before the last restart."),
@@ -57,8 +56,8 @@ async def watch(ask: Ask) -> Response:
     if since and not is_version(since):
         said = "must be the id of an event"
         raise Refused("bad-request", f"Last-Event-ID {said}", errors=(("Last-Event-ID", said),))
-    query = filters(ask.query) if not ask.name else ListQuery()
-    target = Target(
+    query = list_query(ask.query) if not ask.name else ListQuery()
+    target = WatchTarget(
         ask.kind,
         ask.where.namespace,
         ask.name or None,
@@ -89,9 +88,7 @@ def _refusal(error: Exception) -> bytes:
 
 async def logs(ask: Ask) -> Response:
     framed = _framed(ask.header("accept"))
-    chunks = ask.gateway.logs(
-        ask.caller, ask.kind, namespace=ask.namespace, name=ask.name, query=_log_query(ask)
-    )
+    chunks = ask.gateway.logs(ask.caller, ask.kind, **ask.one, query=_log_query(ask))
     return Flow(
         _frames(chunks) if framed else _bytes(chunks),
         media_type=MEDIA_TYPE if framed else "text/plain",
@@ -111,30 +108,11 @@ def _framed(accept: str) -> bool:
 
 
 def _log_query(ask: Ask) -> LogQuery:
-    query = ask.query
-    since: datetime | None = query["sinceTime"]
-    return LogQuery(
-        roles=_roles(ask),
-        container=query["container"] or None,
-        follow=query["follow"],
-        tail_lines=query["tailLines"],
-        since_time=since.astimezone(UTC).isoformat() if since else None,
-        timestamps=query["timestamps"],
-        previous=query["previous"],
-        position=query["position"] or None,
-    )
-
-
-def _roles(ask: Ask) -> Any:
+    """Of the query, and of the path where that names the launcher or a worker."""
     if ask.where.index is not None:
-        return ("worker", ask.where.index)
-    if ask.request.url.path.endswith("/logs/launcher"):
-        return ("launcher",)
-    role, index = ask.query.get("role"), ask.query.get("index")
-    if index is not None and not role:
-        said = "needs a role"
-        raise Refused("bad-request", f"index {said}", errors=(("index", said),))
-    return ((role,) if index is None else (role, index)) if role else None
+        return LogQuery.of_params({**ask.query, "role": "worker", "index": ask.where.index})
+    role = {"role": "launcher"} if ask.request.url.path.endswith("/logs/launcher") else {}
+    return LogQuery.of_params({**ask.query, **role})
 
 
 async def _bytes(chunks: AsyncGenerator[LogChunk, None]) -> AsyncGenerator[bytes, None]:
@@ -146,11 +124,4 @@ async def _bytes(chunks: AsyncGenerator[LogChunk, None]) -> AsyncGenerator[bytes
 async def _frames(chunks: AsyncGenerator[LogChunk, None]) -> AsyncGenerator[bytes, None]:
     async with aclosing(chunks):
         async for chunk in chunks:
-            yield frame(
-                chunk.data,
-                position=str(chunk.position),
-                pod=chunk.pod,
-                role=chunk.role.name,
-                index=chunk.role.index,
-                container=chunk.container,
-            )
+            yield frame(chunk)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, Final
 from urllib.parse import quote, urlencode
 
@@ -14,7 +14,7 @@ from corral.gateway.placed import placed
 from corral.gateway.problems import Refused
 from corral.gateway.rest.answers import json_answer
 from corral.gateway.rest.asks import Ask
-from corral.gateway.rest.params import Param, boolean, choice, moment, number, text
+from corral.gateway.rest.params import Param, boolean, choice, number, text, timestamp
 from corral.kube.types import Obj
 
 __all__ = [
@@ -23,13 +23,14 @@ __all__ = [
     "FILTER_PARAMS",
     "LIST_PARAMS",
     "RESTART_PARAMS",
+    "View",
     "create_object",
     "delete_object",
     "events",
     "explain",
-    "filters",
     "get_object",
     "list_objects",
+    "list_query",
     "metrics",
     "replace_object",
     "restart",
@@ -39,12 +40,13 @@ __all__ = [
     "suspend",
 ]
 
+View = Callable[[Ask], Awaitable[Response]]
 _ORDERS: Final = tuple(word for key in SORT_KEYS for word in (key, f"-{key}"))
 FILTER_PARAMS: Final[tuple[Param, ...]] = (
     text("labelSelector", "Labels that objects must have, such as `team=a,stage!=test`."),
     text("phase", "One of these phases, in any case.", longest=64, many=True),
     text("name", "A part of the name, or a pattern with `*` and `?`.", longest=253),
-    moment("since", "Created at that time or later."),
+    timestamp("since", "Created at that time or later."),
 )
 LIST_PARAMS: Final[tuple[Param, ...]] = (
     *FILTER_PARAMS,
@@ -64,27 +66,20 @@ DELETE_PARAMS: Final[tuple[Param, ...]] = (
 RESTART_PARAMS: Final[tuple[Param, ...]] = (boolean("force", "Restart it even while it runs."),)
 
 
-def filters(query: Mapping[str, Any]) -> ListQuery:
-    """The filters of a query."""
+def list_query(given: Mapping[str, Any]) -> ListQuery:
+    """Of the parameters of a list, or of the filters alone."""
+    more = {name: given[name] for name in ("sort", "limit", "token") if name in given}
     return ListQuery(
-        labels=query["labelSelector"],
-        phase=query["phase"],
-        name=query["name"],
-        since=query["since"],
+        labels=given["labelSelector"],
+        phase=given["phase"],
+        name=given["name"],
+        since=given["since"],
+        **more,
     )
 
 
 async def list_objects(ask: Ask) -> Response:
-    query = ask.query
-    wanted = ListQuery(
-        labels=query["labelSelector"],
-        phase=query["phase"],
-        name=query["name"],
-        since=query["since"],
-        sort=query["sort"],
-        limit=query["limit"],
-        token=query["token"],
-    )
+    wanted = list_query(ask.query)
     page = await ask.gateway.list(ask.caller, ask.kind, namespace=ask.where.namespace, query=wanted)
     metadata: Obj = {"resourceVersion": page.resource_version, "total": page.total}
     headers = {"X-Total-Count": str(page.total)}
@@ -144,7 +139,7 @@ def _object(obj: Obj) -> Response:
 
 
 async def get_object(ask: Ask) -> Response:
-    found = await ask.gateway.get(ask.caller, ask.kind, namespace=ask.namespace, name=ask.name)
+    found = await ask.gateway.get(ask.caller, ask.kind, **ask.one)
     return _unless_seen(ask, etag_of(found), found, found)
 
 
@@ -153,9 +148,8 @@ async def replace_object(ask: Ask) -> Response:
         await ask.gateway.replace(
             ask.caller,
             ask.kind,
-            namespace=ask.namespace,
-            name=ask.name,
-            obj=placed(await ask.object(), ask.kind, namespace=ask.namespace, name=ask.name),
+            **ask.one,
+            obj=placed(await ask.object(), ask.kind, **ask.one),
             if_match=_if_match(ask),
         )
     )
@@ -165,8 +159,7 @@ async def delete_object(ask: Ask) -> Response:
     answer = await ask.gateway.delete(
         ask.caller,
         ask.kind,
-        namespace=ask.namespace,
-        name=ask.name,
+        **ask.one,
         if_match=_if_match(ask),
         propagation=ask.query["propagation"],
     )
@@ -176,62 +169,38 @@ async def delete_object(ask: Ask) -> Response:
 
 
 async def status(ask: Ask) -> Response:
-    found = await ask.gateway.status(ask.caller, ask.kind, namespace=ask.namespace, name=ask.name)
+    found = await ask.gateway.status(ask.caller, ask.kind, **ask.one)
     identity = {"metadata": {"uid": found.uid, "resourceVersion": found.resource_version}}
     etag = etag_of(identity)
     return _unless_seen(ask, etag, found.as_object(), identity)
 
 
-async def events(ask: Ask) -> Response:
-    found = await ask.gateway.events(ask.caller, ask.kind, namespace=ask.namespace, name=ask.name)
-    return json_answer({"items": found})
+def _reading(verb: str, shown: Callable[[Any], Any]) -> View:
+    """A view that answers what the gateway says about one object."""
+
+    async def view(ask: Ask) -> Response:
+        ask_for = getattr(ask.gateway, verb)
+        return json_answer(shown(await ask_for(ask.caller, ask.kind, **ask.one)))
+
+    return view
 
 
-async def explain(ask: Ask) -> Response:
-    found = await ask.gateway.explain(ask.caller, ask.kind, namespace=ask.namespace, name=ask.name)
-    return json_answer(found.as_object())
+def _acting(verb: str) -> View:
+    """A view that changes an object as the query says, and answers with it."""
 
-
-async def metrics(ask: Ask) -> Response:
-    found = await ask.gateway.metrics(ask.caller, ask.kind, namespace=ask.namespace, name=ask.name)
-    return json_answer(found)
-
-
-async def restart(ask: Ask) -> Response:
-    return _object(
-        await ask.gateway.restart(
-            ask.caller,
-            ask.kind,
-            namespace=ask.namespace,
-            name=ask.name,
-            if_match=_if_match(ask),
-            force=ask.query["force"],
+    async def view(ask: Ask) -> Response:
+        act = getattr(ask.gateway, verb)
+        return _object(
+            await act(ask.caller, ask.kind, **ask.one, if_match=_if_match(ask), **ask.query)
         )
-    )
+
+    return view
 
 
-async def suspend(ask: Ask) -> Response:
-    return _object(
-        await ask.gateway.suspend(
-            ask.caller,
-            ask.kind,
-            namespace=ask.namespace,
-            name=ask.name,
-            if_match=_if_match(ask),
-        )
-    )
-
-
-async def resume(ask: Ask) -> Response:
-    return _object(
-        await ask.gateway.resume(
-            ask.caller,
-            ask.kind,
-            namespace=ask.namespace,
-            name=ask.name,
-            if_match=_if_match(ask),
-        )
-    )
+events = _reading("events", lambda found: {"items": found})
+explain = _reading("explain", lambda found: found.as_object())
+metrics = _reading("metrics", lambda found: found)
+restart, suspend, resume = (_acting(verb) for verb in ("restart", "suspend", "resume"))
 
 
 async def scale(ask: Ask) -> Response:
@@ -244,8 +213,7 @@ async def scale(ask: Ask) -> Response:
         await ask.gateway.scale(
             ask.caller,
             ask.kind,
-            namespace=ask.namespace,
-            name=ask.name,
+            **ask.one,
             replicas=replicas,
             if_match=_if_match(ask),
         )

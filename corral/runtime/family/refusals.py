@@ -5,8 +5,10 @@ from __future__ import annotations
 from typing import Final
 
 from corral.kube import errors
+from corral.runtime.children import NameTaken
+from corral.runtime.family.decision import Refusal
 
-__all__ = ["is_passing", "namespace_is_going"]
+__all__ = ["is_passing", "namespace_is_going", "refusal_of"]
 
 _PASSING: Final = (
     errors.Conflict,
@@ -26,3 +28,13 @@ def namespace_is_going(error: Exception) -> bool:
     """Whether a creation was refused because the namespace is being deleted."""
     causes = error.details.get("causes") or () if isinstance(error, errors.ApiError) else ()
     return any(cause.get("reason") == "NamespaceTerminating" for cause in causes)
+
+
+def refusal_of(error: errors.ApiError) -> Refusal:
+    """What to show of a refusal that does not pass by itself."""
+    message = error.message or str(error)
+    if isinstance(error, NameTaken):
+        return Refusal("NameTaken", message)
+    if "exceeded quota" in message:
+        return Refusal("QuotaExceeded", message)
+    return Refusal("Forbidden" if isinstance(error, errors.Forbidden) else "Refused", message)

@@ -15,11 +15,14 @@ __all__ = [
     "all_of",
     "any_of",
     "generation_changed",
+    "ignore_creates",
     "mapped",
     "metadata_changed",
     "owner_by_uid",
     "owner_of",
     "same_object",
+    "spec_changed",
+    "spec_or_metadata_changed",
 ]
 
 Mapper = Callable[[Change], Iterable[str]]
@@ -93,6 +96,24 @@ def metadata_changed(change: Change) -> bool:
     fields = ("labels", "annotations", "finalizers", "ownerReferences")
     old, new = change.old["metadata"], change.new["metadata"]
     return any(old.get(field) != new.get(field) for field in fields)
+
+
+def spec_changed(change: Change) -> bool:
+    """For what a controller looks after: its spec or deletion changed, or everything is due.
+
+    Status writes, labels and annotations wake nobody.
+    """
+    return change.is_initial or generation_changed(change)
+
+
+def spec_or_metadata_changed(change: Change) -> bool:
+    """`spec_changed`, or labels, annotations, finalizers or owners did."""
+    return spec_changed(change) or metadata_changed(change)
+
+
+def ignore_creates(change: Change) -> bool:
+    """For children: not for what a controller has just created itself."""
+    return change.is_initial or change.type != "added"
 
 
 def any_of(*predicates: Predicate) -> Predicate:

@@ -20,13 +20,16 @@ import asyncio
 import base64
 import hashlib
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from copy import deepcopy
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, Literal
 
+from corral.client.access import Access
 from corral.client.code import CODE_OF, owner_of
+from corral.client.kinds import JobKind
+from corral.client.translate import ApiRequest, translating
 from corral.kube import KubeClient
 from corral.kube.errors import AlreadyExists, ApiError, Forbidden, NotFound
 from corral.kube.resources import CONFIGMAPS, NAMESPACES, NODES
@@ -34,7 +37,7 @@ from corral.kube.types import Obj
 from corral.sdk.errors import CannotShip
 from corral.sdk.programs.archive import IGNORE_FILE, pack
 
-__all__ = ["INLINE", "LIMIT", "WORKDIR", "Shipped", "inline", "ship", "ship_archive"]
+__all__ = ["INLINE", "LIMIT", "WORKDIR", "Shipped", "create_shipped", "inline", "ship"]
 
 Way = Literal["mount", "inline", "configmap"]
 
@@ -95,13 +98,16 @@ class Shipped:
         first.setdefault("workingDir", self.workdir)
         return out
 
-    async def adopt(self, client: KubeClient, job: Obj) -> None:
+    async def adopt(self, client: KubeClient | None, job: Obj) -> None:
         """Make the ConfigMaps the job's: they go when it goes."""
-        for obj in self.objects:
-            await _give(client, obj, owner_of(job))
+        if client is not None:
+            for obj in self.objects:
+                await _give(client, obj, owner_of(job))
 
-    async def discard(self, client: KubeClient) -> None:
+    async def discard(self, client: KubeClient | None) -> None:
         """Take the ConfigMaps back, where no job came of it."""
+        if client is None:
+            return
         for obj in self.objects:
             meta = obj["metadata"]
             if meta.get("ownerReferences"):
@@ -112,29 +118,55 @@ class Shipped:
                 continue
 
 
-async def ship(
-    client: KubeClient, namespace: str, name: str, source: Path, *, limit: int = LIMIT
-) -> Shipped:
-    """Bring a folder or a file to where the pods of job ``name`` find it.
+async def create_shipped(
+    jobs: Access,
+    kind: JobKind,
+    namespace: str,
+    name: str,
+    *,
+    source: Path | bytes,
+    build: Callable[[Shipped], Obj],
+    dry_run: bool = False,
+) -> Obj:
+    """Create a job with its code, which goes with the job or, without one, at once.
 
     Raises:
-        CannotShip: there is none, or its archive has more than ``limit`` bytes.
+        CannotShip: the code cannot be sent.
+        JobError: the job was refused.
     """
-    folder = await asyncio.to_thread(_folder, source)
-    if folder is not None and await _may_mount(client, namespace):
-        return _mounted(folder)
-    archive = await asyncio.to_thread(pack, source)
-    return await ship_archive(client, namespace, name, archive, limit=limit)
+    with translating(ApiRequest("create", CONFIGMAPS, namespace)):
+        shipped = await ship(jobs.client, namespace, name, source)
+    try:
+        made = await jobs.create(kind, namespace, build(shipped), dry_run=dry_run)
+    except BaseException:
+        await shipped.discard(jobs.client)
+        raise
+    if dry_run:
+        await shipped.discard(jobs.client)
+    else:
+        await shipped.adopt(jobs.client, made)
+    return made
 
 
-async def ship_archive(
-    client: KubeClient, namespace: str, name: str, archive: bytes, *, limit: int = LIMIT
+async def ship(
+    client: KubeClient | None, namespace: str, name: str, source: Path | bytes
 ) -> Shipped:
-    """The same for an archive that was packed already. Raises CannotShip."""
-    if len(archive) <= min(INLINE, limit):
+    """Bring a folder, a file or an archive to where the pods of job ``name`` find it.
+
+    Without a client, behind a gateway, the job itself carries it.
+
+    Raises:
+        CannotShip: there is none, or its archive is too large.
+    """
+    if client is not None and isinstance(source, Path):
+        folder = await asyncio.to_thread(_folder, source)
+        if folder is not None and await _may_mount(client, namespace):
+            return _mounted(folder)
+    archive = source if isinstance(source, bytes) else await asyncio.to_thread(pack, source)
+    if client is None or len(archive) <= INLINE:
         return inline(archive)
-    if len(archive) > limit:
-        raise CannotShip(_too_large(len(archive), limit))
+    if len(archive) > LIMIT:
+        raise CannotShip(_too_large(len(archive), LIMIT))
     return await _config_maps(client, namespace, name, archive)
 
 

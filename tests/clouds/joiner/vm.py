@@ -11,11 +11,9 @@ import sys
 import time
 from pathlib import Path
 
-import pytest
-
 from corral.clouds.joiner import BootstrapToken, Login
+from tests.support.sshd import find_sshd
 
-CACHE = Path(os.environ.get("CORRAL_CACHE", Path.home() / ".cache/corral")) / "clouds"
 SYSTEM = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 STANDIN = Path(__file__).with_name("kubeadm_standin.py")
 _ENTER = """set -e
@@ -28,27 +26,11 @@ exec "$@"
 """
 
 
-def find_sshd() -> tuple[str, dict[str, str]]:
-    """The program, and variables to run it with; the case is skipped where there is none."""
-    if os.geteuid() != 0:
-        pytest.skip("an sshd of one's own needs root")
-    if not all(map(shutil.which, ("ssh", "ssh-keygen", "unshare"))):
-        pytest.skip("needs ssh, ssh-keygen and unshare")
-    unpacked = CACHE / "sshd"
-    if (unpacked / "usr/sbin/sshd").exists():
-        folders = [str(path) for path in unpacked.glob("**/*-linux-gnu") if path.is_dir()]
-        return str(unpacked / "usr/sbin/sshd"), {"LD_LIBRARY_PATH": ":".join(folders)}
-    found = shutil.which("sshd", path=SYSTEM)
-    if found is None:
-        pytest.skip("no sshd: run tests/clouds/install.sh")
-    return found, {}
-
-
 class Machine:
     """One VM with a stand-in kubeadm; it boots when told to."""
 
     def __init__(self, folder: Path) -> None:
-        self._sshd, self._environment = find_sshd()
+        self._sshd, self._environment = find_sshd("ssh", "ssh-keygen", "unshare")
         self.folder = folder
         self.cluster = folder / "cluster"
         (self.cluster / "tokens").mkdir(parents=True)

@@ -10,7 +10,7 @@ import pytest
 
 from tests.cluster.apps.builders import Apps
 from tests.cluster.apps.player import Player, node_body, node_status
-from tests.cluster.binaries import built, on_machine
+from tests.cluster.binaries import client_binary
 from tests.cluster.kubectl.runner import Kubectl
 from tests.cluster.objects import Obj, Objects
 
@@ -52,7 +52,4 @@ def apps(objects: Objects, player: Player) -> Apps:
 
 @pytest.fixture
 def kubectl(kubeconfig: str, namespace: str, tmp_path: Path) -> Kubectl:
-    found = on_machine("kubectl") or built("kubectl")
-    if not found:
-        pytest.skip("no kubectl")
-    return Kubectl(found, kubeconfig, tmp_path, namespace)
+    return Kubectl(client_binary("kubectl"), kubeconfig, tmp_path, namespace)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import shutil
 import signal
 import socket
@@ -14,8 +13,8 @@ from pathlib import Path
 import pytest
 
 from tests.backends.base import free_port
+from tests.support.components import CACHE, skip
 
-CACHE = Path(os.environ.get("CORRAL_CACHE", Path.home() / ".cache/corral"))
 JARS = CACHE / "kafka" / "4.3.1" / "libs"
 PATIENCE = 60.0
 USER, PASSWORD = "alice", "wonder-land-42"
@@ -109,7 +108,7 @@ class ApacheKafka(Server):
 
     def __init__(self, folder: Path, *, scram: bool = False) -> None:
         if not JARS.is_dir() or shutil.which("java") is None:
-            pytest.skip("no Apache Kafka: run tests/real/kafka.sh (needs Maven), with Java")
+            skip("kafka")
         super().__init__(folder, scram=scram)
         self._controller = free_port()
 

@@ -10,13 +10,11 @@ from collections.abc import Iterator
 import pytest
 
 from tests.cluster.broker.broker_servers import JARS, OwnBroker, Server, java
+from tests.support.components import needs
 
 pytestmark = [
     pytest.mark.real,
-    pytest.mark.skipif(
-        not JARS.is_dir() or shutil.which("java") is None,
-        reason="no Apache Kafka: run tests/real/kafka.sh (needs Maven), with Java",
-    ),
+    needs("kafka", found=JARS.is_dir() and shutil.which("java") is not None),
 ]
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from tests.backends import Backend
-from tests.cluster.binaries import built, on_machine
+from tests.cluster.binaries import built, client_binary
 from tests.cluster.helm.runner import Helm
 
 CHARTS = Path(__file__).parent.parent / "data" / "charts"
@@ -20,10 +20,7 @@ def helm_home(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def helm(backend: Backend, kubeconfig: str, helm_home: Path, namespace: str) -> Helm:
-    binary = built("helm") or on_machine("helm")
-    if not binary:
-        pytest.skip("no helm on this machine (make test-real builds one)")
-    return Helm(binary, kubeconfig, helm_home, namespace)
+    return Helm(built("helm") or client_binary("helm"), kubeconfig, helm_home, namespace)
 
 
 @pytest.fixture

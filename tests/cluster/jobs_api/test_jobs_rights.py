@@ -9,7 +9,7 @@ import pytest
 
 from corral.client import errors
 from corral.gateway.auth import Caller
-from corral.gateway.clients import ClusterAccess
+from corral.gateway.clients import Upstream
 from corral.gateway.etags import etag_of, read_etags
 from corral.gateway.service import Gateway
 from corral.kube import KubeClient
@@ -42,7 +42,7 @@ async def account(client: KubeClient, namespace: str, name: str, verbs: tuple[st
 @pytest.fixture
 async def gateway(client: KubeClient) -> AsyncIterator[Gateway]:
     """It knows where the cluster is, and has no credentials."""
-    gateway = Gateway(ClusterAccess.of(client.config))
+    gateway = Gateway(Upstream.of(client.config))
     yield gateway
     await gateway.close()
 

@@ -36,7 +36,14 @@ def model() -> Sequential:
     return made
 
 
-@pytest.mark.parametrize(("clients", "rounds"), [(1, 2), (3, 3), (8, 5)])
+@pytest.mark.parametrize(
+    ("clients", "rounds"),
+    [
+        (3, 3),
+        pytest.param(1, 2, marks=pytest.mark.full),
+        pytest.param(8, 5, marks=pytest.mark.full),
+    ],
+)
 def test_a_model_is_trained_where_its_data_is_and_answers(
     workflow: Workflow, tmp_path: Path, unique: str, clients: int, rounds: int
 ) -> None:

@@ -1,7 +1,8 @@
 """Two kubectls: that of the machine, and the newest one where it is built.
 
 One of them runs every case: that of the machine on our server, the newest on the real one. The
-other runs those in which versions differ most: apply, get in every output, discovery and explain.
+other runs those in which versions differ most, in `make test-full`: apply, get in every output,
+discovery and explain.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ import pytest
 
 from corral.cluster.apiserver.auth.pki import ensure_pki
 from tests.backends import Backend
-from tests.cluster.binaries import built, on_machine
+from tests.cluster.binaries import built_client, client_binary
 from tests.cluster.kubectl.runner import Kubectl
 
 BOTH = {"test_kubectl_apply", "test_kubectl_get", "test_kubectl_discovery"}
@@ -26,17 +27,14 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
         if os.environ.get("CORRAL_BACKEND") == "real":
             first, other = other, first
         both = metafunc.module.__name__.rpartition(".")[2] in BOTH
-        chosen = [first, other] if both else [first]
-        metafunc.parametrize("binary", chosen, indirect=True, scope="session")
+        more = [pytest.param(other, marks=pytest.mark.full)] if both else []
+        metafunc.parametrize("binary", [first, *more], indirect=True, scope="session")
 
 
 @pytest.fixture(scope="session")
 def binary(request: pytest.FixtureRequest, backend: Backend) -> str:
-    """A kubectl binary. The cases with the newest one need it built (make test-real)."""
-    found = on_machine("kubectl") if request.param == "machine" else built("kubectl")
-    if not found:
-        pytest.skip(f"no kubectl: {request.param}")
-    return found
+    """A kubectl binary."""
+    return client_binary("kubectl") if request.param == "machine" else built_client("kubectl")
 
 
 @pytest.fixture(scope="session")

@@ -11,8 +11,8 @@ from urllib.parse import urlsplit
 import pytest
 
 from corral.client import Jobs, LogQuery, kind_of
+from corral.client.gateway.jobs import GatewayJobs
 from corral.kube import KubeClient, load_config
-from corral.sdk.gateway import GatewayAccess
 from tests.backends import Backend
 from tests.cluster.gateway_grpc.both_views import GatewayThread
 from tests.cluster.logs.writers import JOB, Door, Writers, lines, taken
@@ -133,7 +133,7 @@ async def test_cuts_before_the_gateway(
     for name in names:
         writers.add(name, 5000, pause=0.05)
     ending = writers.finish_with(*names)
-    access = GatewayAccess(
+    access = GatewayJobs(
         f"https://127.0.0.1:{door.port}", token=backend.token, ca_file=gateway.authority
     )
     kind = kind_of("trainingjobs")

@@ -8,7 +8,7 @@ import pytest
 
 from corral.cluster.node.isolation import Capabilities
 from tests.backends import Backend, Node, add_node, own_backend, own_scope
-from tests.cluster.mpi_runs.mpi_stage import MODES, Jobs, image_map
+from tests.cluster.mpi_runs.mpi_stage import EVERY_MODE, Jobs, image_map
 from tests.cluster.objects import Objects
 
 
@@ -19,7 +19,7 @@ def backend(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Backend]:
         yield backend
 
 
-@pytest.fixture(scope=own_scope, params=MODES)
+@pytest.fixture(scope=own_scope, params=EVERY_MODE)
 def node(
     request: pytest.FixtureRequest, backend: Backend, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Node]:

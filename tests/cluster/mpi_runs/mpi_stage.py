@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import os
 import re
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import pytest
 import yaml
 
 from corral.families.mpijob.objects import launching
@@ -19,11 +17,12 @@ from corral.families.mpijob.view import JobView
 from tests.backends import Node
 from tests.cluster.objects import Objects
 from tests.cluster.pods.pods import Pods, terminated
+from tests.support.components import CACHE, skip
+from tests.support.matrix import matrix
 
 Obj = dict[str, Any]
 ROOT = Path(__file__).parents[3]
 PROGRAMS = ROOT / "tests" / "mpi" / "programs"
-CACHE = Path(os.environ.get("CORRAL_CACHE") or Path.home() / ".cache" / "corral") / "mpi"
 WORKERS, SLOTS = 2, 2
 RANKS = WORKERS * SLOTS
 MODES = ("root", "user")
@@ -44,7 +43,7 @@ class Mpi:
 
     @property
     def venv(self) -> Path:
-        return CACHE / self.name
+        return CACHE / "mpi" / self.name
 
     @property
     def image(self) -> str:
@@ -63,7 +62,7 @@ class Mpi:
 
     def require(self) -> None:
         if not (self.venv / ".complete").exists():
-            pytest.skip(f"{self.name} is not there: run tests/mpi/install.sh")
+            skip(self.name)
 
     def line(self, program: str) -> list[str]:
         """What the launcher runs; neither hosts nor agents are in it."""
@@ -77,6 +76,10 @@ MPIS = (
     Mpi("mpich", "MPICH", "mpiexec"),
     Mpi("intel", "Intel"),
 )
+
+EVERY_MPI = matrix(MPIS[0], MPIS[2], full=(MPIS[1], MPIS[3]))
+"""Parameters: one of each way to start daemons (PRRTE, Hydra) in `make test`."""
+EVERY_MODE = matrix(MODES[0], full=MODES[1:])
 
 
 def image_map() -> str:

@@ -7,8 +7,6 @@ What a host has for itself: its network, its name, ``/etc`` (the machine's with 
 from __future__ import annotations
 
 import base64
-import os
-import shutil
 import subprocess
 import uuid
 from pathlib import Path
@@ -22,8 +20,9 @@ from corral.families.mpijob.objects.launcher import launcher_env
 from corral.families.mpijob.objects.ssh import generate_keys, ssh_secret
 from corral.families.mpijob.settings import ObjectSettings
 from corral.families.mpijob.view import JobView
-from tests.cluster.mpi_runs.mpi_stage import CACHE, PATIENCE, Mpi
+from tests.cluster.mpi_runs.mpi_stage import PATIENCE, Mpi
 from tests.cluster.objects import eventually
+from tests.support.sshd import find_sshd
 
 _SYSTEM = "/usr/local/bin:/usr/bin:/bin:/usr/sbin:/sbin"
 _ENTER = """set -e
@@ -37,22 +36,6 @@ exec "$@"
 """
 
 
-def find_sshd() -> tuple[str, dict[str, str]]:
-    """The program, and variables to run it with; the case is skipped where there is none."""
-    if os.geteuid() != 0:
-        pytest.skip("network namespaces and sshd need root")
-    if not shutil.which("ssh") or not shutil.which("ip"):
-        pytest.skip("needs ssh and ip")
-    unpacked = CACHE / "sshd"
-    if (unpacked / "usr" / "sbin" / "sshd").exists():
-        folders = [str(path) for path in unpacked.glob("**/*-linux-gnu") if path.is_dir()]
-        return str(unpacked / "usr/sbin/sshd"), {"LD_LIBRARY_PATH": ":".join(folders)}
-    found = shutil.which("sshd", path=_SYSTEM)
-    if found is None:
-        pytest.skip("no sshd: run tests/mpi/install.sh")
-    return found, {}
-
-
 class SshHosts:
     """The launcher's host and those of the workers, with all that an MPIJob's pods would have."""
 
@@ -61,7 +44,7 @@ class SshHosts:
         self._mpi = mpi
         self._folder = folder
         self._settings = ObjectSettings()
-        self._sshd, self._sshd_env = find_sshd()
+        self._sshd, self._sshd_env = find_sshd("ssh", "ssh-keygen", "ip", "unshare")
         self._prefix = f"mpi-{uuid.uuid4().hex[:6]}"
         self._made: list[str] = []
         self._daemons: list[subprocess.Popen[bytes]] = []

@@ -1,7 +1,7 @@
 """Real MPIs in pods without sshd: the launcher starts its daemons through the API.
 
 Every MPI is seen at work in every mode; what else is of an MPI is shown in one mode, and what is
-of the mode with one MPI.
+of the mode with one MPI. `make test` has two MPIs and one mode.
 """
 
 from __future__ import annotations
@@ -10,12 +10,21 @@ from collections.abc import Callable
 
 import pytest
 
-from tests.cluster.mpi_runs.mpi_stage import MODES, MPIS, PATIENCE, RANKS, Jobs, Mpi, check_ranks
+from tests.cluster.mpi_runs.mpi_stage import (
+    EVERY_MPI,
+    MODES,
+    MPIS,
+    PATIENCE,
+    RANKS,
+    Jobs,
+    Mpi,
+    check_ranks,
+)
 from tests.cluster.objects import eventually
 
 pytestmark = pytest.mark.timeout(300)
 MODE, *OTHER_MODES = MODES
-every_mpi = pytest.mark.parametrize("mpi", MPIS, ids=lambda mpi: mpi.name)
+every_mpi = pytest.mark.parametrize("mpi", EVERY_MPI, ids=lambda mpi: mpi.name)
 
 
 @every_mpi
@@ -64,6 +73,7 @@ def test_stories_of_an_mpi(jobs: Jobs, mpi: Mpi, story: Callable[[Jobs, Mpi], No
     story(jobs, mpi)
 
 
+@pytest.mark.full
 @every_story
 @pytest.mark.parametrize("node", OTHER_MODES, indirect=True)
 def test_stories_of_a_mode(jobs: Jobs, story: Callable[[Jobs, Mpi], None]) -> None:

@@ -11,14 +11,14 @@ from subprocess import CompletedProcess
 
 import pytest
 
-from tests.cluster.mpi_runs.mpi_stage import MPIS, Mpi, check_ranks, mpijob
+from tests.cluster.mpi_runs.mpi_stage import EVERY_MPI, Mpi, check_ranks, mpijob
 from tests.cluster.mpi_runs.ssh_hosts import SshHosts
 
 pytestmark = pytest.mark.timeout(300)
 Launch = Callable[[str], CompletedProcess[str]]
 
 
-@pytest.fixture(params=MPIS, ids=lambda mpi: mpi.name)
+@pytest.fixture(params=EVERY_MPI, ids=lambda mpi: mpi.name)
 def launch(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Launch]:
     """Runs a program of ours on the hosts of a job."""
     mpi: Mpi = request.param

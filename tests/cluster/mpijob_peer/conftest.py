@@ -19,6 +19,7 @@ from tests.cluster.mpijob_peer.programs import (
 )
 from tests.cluster.mpijob_peer.story import Story
 from tests.cluster.objects import eventually
+from tests.support.components import skip
 
 
 @pytest.fixture(scope="package")
@@ -26,7 +27,7 @@ def peer() -> Path:
     """The folder of the peer's program, definition and examples."""
     folder = peer_folder()
     if folder is None:
-        pytest.skip("mpi-operator could not be built: see tests/real/build.sh")
+        skip("mpi-operator")
     return folder
 
 

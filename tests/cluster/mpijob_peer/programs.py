@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import re
 import signal
 import subprocess
 import sys
@@ -14,8 +13,8 @@ from typing import Any
 import yaml
 
 from tests.backends import real_binaries
+from tests.cluster.binaries import version
 
-BUILD = Path(__file__).parents[2] / "real" / "build.sh"
 MANIFESTS = {
     "pi": "pi/pi.yaml",
     "pi-intel": "pi/pi-intel.yaml",
@@ -35,10 +34,8 @@ ONE_PROCESS = (
 
 def peer_folder() -> Path | None:
     """The peer with its definition and examples, or None where it could not be built."""
-    version = re.search(r"^mpi_operator=(\S+)$", BUILD.read_text(), re.MULTILINE)
-    assert version is not None
-    folder = real_binaries() / f"mpi-operator-{version[1]}"
-    return folder if (folder / "mpi-operator").is_file() else None
+    found = real_binaries() / f"mpi-operator-{version('mpi_operator')}"
+    return found if (found / "mpi-operator").is_file() else None
 
 
 def definition(folder: Path) -> dict[str, Any]:

@@ -13,12 +13,11 @@ import pytest
 
 from corral.cluster.node.isolation import Capabilities
 from tests.backends import Backend, Node, add_node, ordinary_python, own_backend, own_scope
-from tests.cluster.binaries import on_machine
+from tests.cluster.binaries import client_binary
 from tests.cluster.kubectl.runner import Kubectl
 from tests.cluster.objects import Objects
 from tests.cluster.pods.pods import Pods
-
-MODES = ("root", "user", "plain")
+from tests.support.matrix import matrix
 
 
 @pytest.fixture(scope=own_scope)
@@ -56,7 +55,7 @@ def start_node(backend: Backend, started: dict[str, Node], mode: str) -> Node:
     return started[mode]
 
 
-@pytest.fixture(params=MODES)
+@pytest.fixture(params=matrix("root", "plain", full=["user"]))
 def node(request: pytest.FixtureRequest, backend: Backend, nodes: dict[str, Node]) -> Node:
     """A node of each mode in turn."""
     return start_node(backend, nodes, request.param)
@@ -83,7 +82,4 @@ def any_pods(objects: Objects, any_node: Node) -> Pods:
 @pytest.fixture
 def kubectl(kubeconfig: str, namespace: str, tmp_path_factory: pytest.TempPathFactory) -> Kubectl:
     """The machine's kubectl, in the namespace of the case."""
-    found = on_machine("kubectl")
-    if not found:
-        pytest.skip("no kubectl")
-    return Kubectl(found, kubeconfig, tmp_path_factory.mktemp("home"), namespace)
+    return Kubectl(client_binary("kubectl"), kubeconfig, tmp_path_factory.mktemp("home"), namespace)

@@ -26,7 +26,7 @@ from corral.oci import (
     Registries,
 )
 from tests.backends.base import free_port
-from tests.cluster.binaries import built
+from tests.cluster.binaries import built_client
 from tests.cluster.objects import eventually
 from tests.registries import RunningRegistry, running_registry
 
@@ -35,10 +35,7 @@ WASM = b"\0asm\1\0\0\0"
 
 @pytest.fixture(scope="module")
 def crane() -> str:
-    found = built("crane")
-    if not found:
-        pytest.skip("no crane: `make test-real` builds it")
-    return found
+    return built_client("crane")
 
 
 class Crane:

@@ -155,6 +155,17 @@ class Arena:
         nodes = {name for _, plural, name in self._made if plural == "nodes"}
         eventually(lambda: nodes.isdisjoint(self.cluster.names("v1", "nodes")))
 
+    def seen(self, *labels: str) -> None:
+        """Wait until the scheduler knows the nodes with these labels: it hears of pods apart.
+
+        What a pod only prefers is decided among the nodes that are known when it comes.
+        """
+        for label in labels:
+            key, _, value = label.partition("=")
+            probe = self.pod(f"probe-{value}", nodeSelector={key: value})
+            self.where(probe)
+            self.delete(probe)
+
     # --- what became of it ---------------------------------------------------------------------
 
     def get(self, name: str) -> Obj:

@@ -103,6 +103,7 @@ def test_pods_spread_over_equal_nodes(arena: Arena) -> None:
 def test_node_labels_decide(arena: Arena, name: str, spec: dict[str, object]) -> None:
     arena.node("hdd", labels={"disk": "hdd"})
     arena.node("ssd", labels={"disk": "ssd", "gen": "4"})
+    arena.seen("disk=hdd", "disk=ssd")
     arena.pod(name, **spec)
     assert arena.short(name) == "ssd"
 

@@ -8,9 +8,10 @@ from pathlib import Path
 
 import pytest
 
+from corral.client.access import Access
 from corral.cluster.node.isolation import Capabilities
 from corral.gateway.audit import Audit
-from corral.gateway.clients import ClusterAccess
+from corral.gateway.clients import Upstream
 from corral.gateway.limits import LimitSettings
 from corral.gateway.process import serve
 from corral.gateway.service import Gateway
@@ -18,7 +19,6 @@ from corral.gateway.shared import Shared
 from corral.gateway.tls import ServerTls, own_certificate
 from corral.kube import load_config
 from corral.runtime.serving.listening import Listen, bind
-from corral.sdk.access import Access
 from corral.sdk.clients import AsyncMPIJobClient, AsyncTrainingClient
 from corral.sdk.connect import Connection, connect
 from tests.backends import Backend, add_node, own_backend, own_scope
@@ -69,7 +69,7 @@ class GatewayThread(LoopThread):
 
     async def work(self, ready: Callable[[], None]) -> None:
         audit = Audit(self.audited.append)
-        cluster = ClusterAccess.of(self._config)
+        cluster = Upstream.of(self._config)
         gateway = Gateway(cluster)
         shared = Shared.of(gateway, cluster, audit=audit, limits=LimitSettings())
         tls = ServerTls(own_certificate(self._folder, ["127.0.0.1"]))

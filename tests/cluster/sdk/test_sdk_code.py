@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from corral.client import errors
+from corral.client.access import Access
 from corral.client.code import CODE_OF
-from corral.sdk.access import Access
 from corral.sdk.clients import AsyncTrainingClient
 from corral.sdk.programs.shipping import INLINE
 from tests.cluster.objects import Objects, eventually

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.cluster.binaries import built, on_machine
+from tests.cluster.binaries import client_binary
 from tests.cluster.kubectl.runner import Kubectl
 from tests.cluster.objects import Objects
 from tests.cluster.services.service_stage import Stage
@@ -23,7 +23,4 @@ def stage(cluster: Objects, objects: Objects, unique: str) -> Iterator[Stage]:
 
 @pytest.fixture
 def kubectl(stage: Stage, kubeconfig: str, tmp_path: Path) -> Kubectl:
-    binary = on_machine("kubectl") or built("kubectl")
-    if not binary:
-        pytest.skip("no kubectl")
-    return Kubectl(binary, kubeconfig, tmp_path, stage.objects.namespace)
+    return Kubectl(client_binary("kubectl"), kubeconfig, tmp_path, stage.objects.namespace)

@@ -26,7 +26,7 @@ from corral.runtime.pods.reports import REPORT_AUDIENCE
 from tests.backends import own_scope
 from tests.cluster.spot_checkpoints.spot_stage import SpotStage
 from tests.cluster.trainingjob_checkpoints.checkpoint_stage import Pod, downloaded
-from tests.stores.servers import SERVERS, Served
+from tests.stores.servers import SERVERS, Served, remote_stores
 
 
 @pytest.fixture
@@ -35,7 +35,7 @@ async def http() -> AsyncIterator[aiohttp.ClientSession]:
         yield session
 
 
-@pytest.fixture(scope=own_scope, params=[name for name in SERVERS if name != "local"])
+@pytest.fixture(scope=own_scope, params=remote_stores())
 def served(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Served]:

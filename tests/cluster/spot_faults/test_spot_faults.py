@@ -1,11 +1,12 @@
 """Machines are taken at every moment of a job's life: it finishes, with the weights it should have.
 
-Each case also with the operator killed at that very moment.
+The operator lives, or is killed at that very moment: every case is one of the two in `make test`,
+and both in `make test-full`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import pytest
 
@@ -13,6 +14,7 @@ from corral.clouds.local import Fault
 from tests.cluster.spot_faults import journals
 from tests.cluster.spot_faults.journals import Start
 from tests.cluster.spot_faults.spot_stage import SpotJobs, SpotRun
+from tests.support.matrix import matrix
 
 NOTICE = 30.0
 """Seconds: that of most clouds."""
@@ -26,10 +28,15 @@ def without_operator(run: SpotRun, act: Callable[[], None]) -> None:
     run.operator.start()
 
 
-@pytest.fixture(params=[False, True], ids=["operator lives", "operator dies"])
-def strike(request: pytest.FixtureRequest) -> Striking:
-    """How things happen."""
-    return without_operator if request.param else lambda run, act: act()
+def with_operator(run: SpotRun, act: Callable[[], None]) -> None:
+    """It happens, and the operator sees to it."""
+    act()
+
+
+def striking(*always: Striking, full: Sequence[Striking] = ()) -> pytest.MarkDecorator:
+    """How things happen in a case."""
+    ids = {with_operator: "operator lives", without_operator: "operator dies"}
+    return pytest.mark.parametrize("strike", matrix(*always, full=full), ids=ids.get)
 
 
 def kill(run: SpotRun, *replicas: int) -> Callable[[], None]:
@@ -51,6 +58,7 @@ def check(run: SpotRun, wanted: str) -> None:
     run.check_nothing_left()
 
 
+@striking(with_operator, without_operator)
 def test_a_machine_is_taken_with_notice(jobs: SpotJobs, strike: Striking, wanted: str) -> None:
     run = jobs.create("notice")
     run.middle()
@@ -63,6 +71,7 @@ def test_a_machine_is_taken_with_notice(jobs: SpotJobs, strike: Striking, wanted
     assert set(lost.values()) == {0}, run.story()
 
 
+@striking(without_operator, full=[with_operator])
 def test_a_machine_is_taken_without_notice(jobs: SpotJobs, strike: Striking, wanted: str) -> None:
     run = jobs.create("killed")
     run.middle()
@@ -71,6 +80,7 @@ def test_a_machine_is_taken_without_notice(jobs: SpotJobs, strike: Striking, wan
     check(run, wanted)
 
 
+@striking(with_operator, full=[without_operator])
 def test_all_machines_are_taken_at_once(jobs: SpotJobs, strike: Striking, wanted: str) -> None:
     run = jobs.create("both")
     run.middle()
@@ -81,6 +91,7 @@ def test_all_machines_are_taken_at_once(jobs: SpotJobs, strike: Striking, wanted
     check(run, wanted)
 
 
+@striking(without_operator, full=[with_operator])
 def test_a_machine_is_taken_while_it_is_made(jobs: SpotJobs, strike: Striking, wanted: str) -> None:
     run = jobs.create("unborn")
     run.wait(lambda: run.cloud.machine(run.name, 0))
@@ -89,6 +100,7 @@ def test_a_machine_is_taken_while_it_is_made(jobs: SpotJobs, strike: Striking, w
     check(run, wanted)
 
 
+@striking(with_operator, full=[without_operator])
 def test_a_machine_is_taken_during_a_checkpoint(
     jobs: SpotJobs, strike: Striking, wanted: str
 ) -> None:
@@ -108,6 +120,7 @@ def test_a_machine_is_taken_during_a_checkpoint(
     check(run, wanted)
 
 
+@striking(without_operator, full=[with_operator])
 def test_a_machine_is_taken_during_a_restore(jobs: SpotJobs, strike: Striking, wanted: str) -> None:
     run = jobs.create("restoring", SLOW_RESTORE="2")
     run.middle()

@@ -65,8 +65,6 @@ def jobs(objects: Objects, operator: OperatorRun, nodes: dict[str, Node]) -> Job
 @pytest.fixture(scope=own_scope)
 def alone() -> Obj:
     """What one process comes to that knows nothing of a cluster; the weights are the measure."""
-    pytest.importorskip("jax")
-    pytest.importorskip("sklearn")
     program = str(EXAMPLES / "digits_jax.py")
     done = subprocess.run(
         [sys.executable, program, "--steps", str(STEPS)],

@@ -11,9 +11,7 @@ from tests.backends import Backend, own_backend, own_scope
 from tests.cluster.objects import Objects
 from tests.cluster.trainingjob.operating import install_definitions
 from tests.cluster.trainingjob_checkpoints.checkpoint_stage import QUICK, Stage, staged
-from tests.stores.servers import SERVERS, Served
-
-REMOTE = [name for name in SERVERS if name != "local"]
+from tests.stores.servers import SERVERS, Served, remote_stores
 
 
 @pytest.fixture(scope=own_scope)
@@ -29,7 +27,7 @@ def kubeconfig(backend: Backend) -> str:
     return str(backend.kubeconfig)
 
 
-@pytest.fixture(scope=own_scope, params=REMOTE)
+@pytest.fixture(scope=own_scope, params=remote_stores())
 def served(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Served]:

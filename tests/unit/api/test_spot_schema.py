@@ -14,7 +14,6 @@ from corral.api.spot import kinds
 from corral.api.spot.kinds import CheckpointBackup, SpotInstanceJob, SpotInstanceVM
 from corral.api.spot.rules import duration_seconds
 from corral.client.kinds import kind_of
-from corral.client.phases import BACKUP_PHASES
 from corral.cluster.apiserver.crd.structural import compile_version
 
 Obj = dict[str, Any]
@@ -146,7 +145,7 @@ def test_statuses_that_others_write_are_kept() -> None:
 def test_ends_of_a_backup_are_phases_of_it() -> None:
     from corral.api.spot.status import BACKUP_ENDS
 
-    assert set(BACKUP_ENDS) <= set(BACKUP_PHASES)
+    assert set(BACKUP_ENDS) <= set(kinds.CheckpointBackup.names.phases)
 
 
 # --- defaults ------------------------------------------------------------------------------------

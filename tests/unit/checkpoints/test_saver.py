@@ -8,6 +8,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
+import numpy
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -139,7 +140,6 @@ def test_a_folder_is_not_a_state() -> None:
 
 
 def test_arrays() -> None:
-    numpy = pytest.importorskip("numpy")
     state = {
         "matrix": numpy.arange(12, dtype=numpy.float32).reshape(3, 4),
         "transposed": numpy.arange(6).reshape(2, 3).T,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from corral.cli.arguments import moment, span
+from corral.cli.arguments import parse_time, span
 from corral.cli.errors import Trouble, trouble_of
 from corral.client import errors as jobs
 from corral.kube import ConfigError, KubeConnectionError
@@ -68,6 +68,6 @@ def test_spans_that_are_none(text: str) -> None:
 
 
 def test_moments() -> None:
-    assert moment("2026-01-31T12:00:00Z") == moment("2026-01-31T12:00:00")
+    assert parse_time("2026-01-31T12:00:00Z") == parse_time("2026-01-31T12:00:00")
     with pytest.raises(Trouble):
-        moment("noon")
+        parse_time("noon")

@@ -38,7 +38,7 @@ class World:
 
     cut: Callable[[str], Cut | None] = lambda uid: None
     """What becomes of an answer with a log of this pod."""
-    honest: bool = False
+    complete: bool = False
     """Whether the server says that it never ends a log in order that was cut off."""
     pods: dict[str, Obj] = field(default_factory=dict)
     logs: dict[str, dict[str, list[Attempt]]] = field(default_factory=dict)
@@ -196,7 +196,9 @@ class World:
         if previous and len(attempts) < 2:
             return refuse(400, "BadRequest", "previous terminated container not found")
         attempt = attempts[-2 if previous else -1]
-        response = web.StreamResponse(headers={LOG_COMPLETE_HEADER: "true"} if self.honest else {})
+        response = web.StreamResponse(
+            headers={LOG_COMPLETE_HEADER: "true"} if self.complete else {}
+        )
         await response.prepare(request)
         limit = self.cut(pod["metadata"]["uid"])
         left, how = limit or (1 << 60, "end")

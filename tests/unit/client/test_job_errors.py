@@ -8,13 +8,13 @@ import pytest
 
 from corral.client import Jobs, errors
 from corral.client.kinds import kind_of
-from corral.client.translate import Asked, telling, translated
+from corral.client.translate import ApiRequest, translated, translating
 from corral.kube import errors as kube
 from corral.kube.client import KubeClient
 from corral.kube.connection.config import ClusterConfig, ConfigError
 from corral.kube.connection.transport import KubeConnectionError
 
-ASKED = Asked.of("get", kind_of("mpijobs"), "team-a", name="pi")
+ASKED = ApiRequest.of("get", kind_of("mpijobs"), "team-a", name="pi")
 DENIED = (
     'mpijobs.kubeflow.org "pi" is forbidden: User "ann" cannot get resource "mpijobs" in API group '
     '"kubeflow.org" in the namespace "team-a"'
@@ -101,12 +101,12 @@ def test_every_wrong_field_is_kept() -> None:
 
 
 def test_the_cause_is_chained_and_ours_pass_through() -> None:
-    with pytest.raises(errors.NotInstalled) as caught, telling(ASKED):
+    with pytest.raises(errors.NotInstalled) as caught, translating(ASKED):
         raise kube.NotFound("nothing")
     assert isinstance(caught.value.__cause__, kube.NotFound)
     ours = errors.Conflict("no")
     assert translated(ours, ASKED) is ours
-    with pytest.raises(ValueError, match="other"), telling(ASKED):
+    with pytest.raises(ValueError, match="other"), translating(ASKED):
         raise ValueError("other")
 
 

@@ -11,7 +11,7 @@ from jobs_fake_api import condition, mpijob, pod
 
 from corral.client.explain.evidence import Evidence, OperatorState
 from corral.client.explain.explanation import Explanation, explained
-from corral.client.explain.podstates import pod_state
+from corral.client.explain.podstates import pod_summary
 from corral.client.kinds import kind_of
 
 Obj = dict[str, Any]
@@ -32,7 +32,7 @@ class Case:
 
     def explained(self) -> Explanation:
         kind = kind_of(self.plural)
-        states = tuple(pod_state(kind, pod) for pod in self.pods)
+        states = tuple(pod_summary(kind, pod) for pod in self.pods)
         events = tuple(self.events)
         seen = Evidence(kind, self.job, states, events, self.lost, self.operator, (), NOW)
         return explained(seen)

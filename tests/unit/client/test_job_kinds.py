@@ -14,7 +14,7 @@ from jobs_fake_api import condition, mpijob, pod
 from corral.api import all_kinds
 from corral.api.mpi.kinds import MPIJob
 from corral.client.errors import UnknownKind
-from corral.client.explain.podstates import pod_state
+from corral.client.explain.podstates import pod_summary
 from corral.client.kinds import KINDS, Role, kind_of, kind_of_object
 from corral.client.summary import summarize
 
@@ -29,6 +29,20 @@ def test_every_kind_of_the_api_is_here_as_it_is_there() -> None:
         assert found.resource == kind.resource()
         assert set(names.short) <= set(found.short_names)
         assert found.scalable or kind.scale is None
+        assert (found.phases, found.suspend_path) == (names.phases, names.suspend)
+        assert set(names.final) <= set(names.phases)
+
+
+def test_phases_of_the_names_are_those_of_the_models() -> None:
+    for kind in all_kinds():
+        status = kind.schema()["properties"].get("status", {}).get("properties", {})
+        assert set(status.get("phase", {}).get("enum", ())) <= set(kind.names.phases), kind
+        spec = kind.schema()["properties"]["spec"]
+        for path in filter(None, (kind.names.suspend, kind.names.replicas)):
+            found = spec
+            for name in path[1:]:
+                found = found.get("properties", {}).get(name) or found["additionalProperties"]
+            assert found["type"] in ("boolean", "integer"), path
 
 
 def test_no_name_means_two_kinds() -> None:
@@ -204,6 +218,6 @@ def test_odd_objects_have_a_phase_all_the_same(status: Any, spec: Any, metadata:
         assert kind.finished(obj) in (True, False)
         if kind.pod_selector is not None:
             assert isinstance(kind.pod_selector(obj), str)
-        assert isinstance(pod_state(kind, obj).phase, str)
+        assert isinstance(pod_summary(kind, obj).phase, str)
         summary = summarize(kind, obj, [obj], now=datetime(2026, 1, 1, tzinfo=UTC))
         assert summary.as_object()["kind"] == kind.kind

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from jobs_fake_api import condition, mpijob, pod
 
-from corral.client.explain.podstates import pod_state
+from corral.client.explain.podstates import pod_summary
 from corral.client.kinds import kind_of
 from corral.client.summary import summarize, summarized_progress
 
@@ -97,6 +97,6 @@ def test_progress_of_rounds_and_steps() -> None:
 def test_pods(
     name: str, given: Obj, reason: str, exit_code: int | None, signal: int | None
 ) -> None:
-    state = pod_state(MPI, given)
+    state = pod_summary(MPI, given)
     assert (state.reason, state.exit_code, state.signal) == (reason, exit_code, signal)
     assert state.as_object()["phase"] == given["status"]["phase"]

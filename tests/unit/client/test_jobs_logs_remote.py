@@ -11,11 +11,13 @@ from dataclasses import dataclass, field
 import aiohttp
 import pytest
 
-from corral.client import LogQuery, Position, errors
+from corral.client import LogChunk, LogQuery, Position, Role, errors
 from corral.client.logs import remote
 from corral.client.logs.frames import MORE, frame
 from corral.client.logs.marks import Mark, SourceKey
-from corral.client.logs.remote import MAX_FAILURES, log_params, remote_logs
+from corral.client.logs.reach import MAX_FAILURES
+from corral.client.logs.remote import remote_logs
+from tests.support.matrix import seeds
 
 
 @dataclass
@@ -57,10 +59,8 @@ class Gateway:
             )
 
     def _frame(self, number: int) -> bytes:
-        return frame(
-            self.line(number), position=str(number), pod="p", role="worker",
-            index=number % 3, container="main",
-        )  # fmt: skip
+        place = Position.unread(str(number))
+        return frame(LogChunk("p", Role("worker", number % 3), "main", self.line(number), place))
 
     @staticmethod
     def line(number: int) -> bytes:
@@ -70,7 +70,7 @@ class Gateway:
         self.waits.append(seconds)
 
 
-@pytest.mark.parametrize("seed", range(20))
+@pytest.mark.parametrize("seed", seeds(20, always=4))
 async def test_every_frame_once(seed: int) -> None:
     gateway = Gateway(seed=seed)
     chunks = [
@@ -149,11 +149,11 @@ def test_params() -> None:
         roles=("worker", 3), container="main", follow=True, tail_lines=0, since_time="t",
         timestamps=True, previous=True, position="p",
     )  # fmt: skip
-    assert log_params(query) == {
+    assert query.as_params() == {
         "role": "worker", "index": "3", "container": "main", "follow": "true", "tailLines": "0",
         "sinceTime": "t", "timestamps": "true", "previous": "true", "position": "p",
     }  # fmt: skip
-    assert log_params(LogQuery()) == {}
+    assert LogQuery().as_params() == {}
 
 
 # -- positions ------------------------------------------------------------------------------------

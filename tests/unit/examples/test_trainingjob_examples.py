@@ -69,8 +69,6 @@ def run(folder: Path, steps: int, **env: str) -> Obj:
 @pytest.fixture
 def digits(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
     """The program as a module."""
-    pytest.importorskip("jax")
-    pytest.importorskip("sklearn")
     monkeypatch.setattr(os, "environ", dict(os.environ))  # it sets what JAX reads
     spec = importlib.util.spec_from_file_location("digits_jax", EXAMPLES / "digits_jax.py")
     assert spec is not None and spec.loader is not None
@@ -89,8 +87,6 @@ def test_batches_follow_from_the_step_and_cover_an_epoch(digits: ModuleType) -> 
 
 
 def test_learns_and_resumes_to_the_same_weights(tmp_path: Path) -> None:
-    pytest.importorskip("jax")
-    pytest.importorskip("sklearn")
     whole = run(tmp_path / "whole", 300)
     assert whole["accuracy"] > 0.95
     assert run(tmp_path / "parts", 120)["weights"] != whole["weights"]

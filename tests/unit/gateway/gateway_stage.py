@@ -12,7 +12,7 @@ from typing import Any
 from corral.client.errors import Unauthorized
 from corral.client.kinds import kind_of
 from corral.client.logs.marks import Position
-from corral.client.logs.streaming import LogChunk
+from corral.client.logs.query import LogChunk
 from corral.client.queries import Page
 from corral.client.roles import Role
 from corral.client.watching import Change

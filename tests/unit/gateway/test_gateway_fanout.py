@@ -11,10 +11,10 @@ from corral.client.kinds import kind_of
 from corral.client.queries import ListQuery
 from corral.gateway.auth import Caller
 from corral.gateway.rest import fanout
-from corral.gateway.rest.fanout import Fanout, Target
+from corral.gateway.rest.fanout import Fanout, WatchTarget
 from tests.unit.gateway.gateway_stage import FakeGateway, Stage, change, path, settle
 
-TARGET = Target(kind_of("trainingjobs"), "a", "pi", ListQuery())
+TARGET = WatchTarget(kind_of("trainingjobs"), "a", "pi", ListQuery())
 ONE = Caller("one")
 
 

@@ -9,16 +9,16 @@ from corral.gateway.problems import Refused
 from corral.gateway.rest.params import (
     boolean,
     choice,
-    moment,
     number,
     read_query,
     text,
+    timestamp,
 )  # fmt: skip
 
 PARAMS = (
     boolean("follow", "?"),
     number("tailLines", "?", least=0, most=10),
-    moment("since", "?"),
+    timestamp("since", "?"),
     choice("sort", "?", ("name", "-name"), default="name"),
     text("phase", "?", longest=8, many=True),
     text("name", "?", longest=5),

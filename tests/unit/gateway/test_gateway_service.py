@@ -13,14 +13,14 @@ from hypothesis import strategies as st
 from corral.client.errors import BadRequest, Invalid, PreconditionFailed, Unavailable
 from corral.client.kinds import kind_of
 from corral.gateway.auth import Caller
-from corral.gateway.clients import ClientPool, ClusterAccess
+from corral.gateway.clients import ClientPool, Upstream
 from corral.gateway.etags import ETags, etag_of, read_etags
 from corral.gateway.idempotency import KEY_ANNOTATION, REQUEST_ANNOTATION, Idempotency
 from corral.gateway.service import Gateway
 from corral.kube.connection.config import ClusterConfig, ExecPlugin, Impersonation
 
 MPI = kind_of("mpijobs")
-ACCESS = ClusterAccess.of(ClusterConfig("http://127.0.0.1:1"))
+ACCESS = Upstream.of(ClusterConfig("http://127.0.0.1:1"))
 Obj = dict[str, Any]
 
 
@@ -43,7 +43,7 @@ def test_no_credential_of_the_configuration_is_left() -> None:
         impersonation=Impersonation("secret"),
         exec_plugin=ExecPlugin("secret", "v1"),
     )
-    found = ClusterAccess.of(config).as_token("mine")
+    found = Upstream.of(config).as_token("mine")
     values = [getattr(found, name) for name in found.__dataclass_fields__]
     assert "secret" not in repr(values) and b"secret" not in values
     assert (found.token, found.ca_data, found.tls_server_name) == ("mine", b"ca", "name")

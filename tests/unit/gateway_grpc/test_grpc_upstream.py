@@ -13,7 +13,7 @@ import pytest
 from aiohttp import web
 
 from corral.gateway.audit import Audit
-from corral.gateway.clients import ClusterAccess
+from corral.gateway.clients import Upstream
 from corral.gateway.grpc import GrpcSettings, Shared, serve_grpc
 from corral.gateway.service import Gateway
 from corral.kube import ClusterConfig
@@ -56,7 +56,7 @@ async def serving(api: Silent) -> AsyncGenerator[JobServiceStub, None]:
     site = web.TCPSite(runner, "127.0.0.1", 0)
     await site.start()
     host, port = runner.addresses[0][:2]
-    access = ClusterAccess.of(ClusterConfig(server=f"http://{host}:{port}"))
+    access = Upstream.of(ClusterConfig(server=f"http://{host}:{port}"))
     audit = Audit(lambda line: None)
     gateway = Gateway(access)
     shared = Shared.of(gateway, access, audit=audit)

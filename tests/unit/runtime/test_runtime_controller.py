@@ -9,6 +9,7 @@ import pytest
 from prometheus_client import CollectorRegistry
 from runtime_fakes import SCOPE, fake_cluster, now, obj, until, virtual
 
+from corral.kube.errors import Conflict
 from corral.kube.resources import PODS
 from corral.runtime import (
     CacheSyncTimeout,
@@ -99,6 +100,26 @@ async def test_requeue_after() -> None:
 async def test_a_stale_cache_is_waited_for_without_an_error() -> None:
     metrics = RuntimeMetrics(CollectorRegistry())
     calls = Calls(NotYetConsistent(PODS, "1", "2"))
+    async with controlled(calls, metrics=metrics) as controller:
+        controller.queue.add("ns/a")
+        await until(lambda: len(calls.times) == 2)
+    assert _sample(metrics, "reconcile_errors_total") is None
+
+
+@virtual
+async def test_the_wait_for_a_stale_cache_stays_short() -> None:
+    calls = Calls(*[NotYetConsistent(PODS, "1", "2")] * 8)
+    async with controlled(calls) as controller:
+        controller.queue.add("ns/a")
+        await until(lambda: len(calls.times) == 9)
+    assert calls.waits[:2] == pytest.approx([0.005, 0.01])
+    assert calls.waits[-3:] == pytest.approx([0.1, 0.1, 0.1])
+
+
+@virtual
+async def test_a_conflict_is_no_error() -> None:
+    metrics = RuntimeMetrics(CollectorRegistry())
+    calls = Calls(Conflict("it has changed"))
     async with controlled(calls, metrics=metrics) as controller:
         controller.queue.add("ns/a")
         await until(lambda: len(calls.times) == 2)

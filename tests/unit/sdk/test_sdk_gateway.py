@@ -13,13 +13,13 @@ import pytest
 from aiohttp import web
 
 from corral.client import errors
+from corral.client.gateway.jobs import GatewayJobs
+from corral.client.gateway.problems import error_of
+from corral.client.gateway.serverevents import ServerEvent, server_events
 from corral.client.kinds import kind_of
 from corral.client.queries import ListQuery
 from corral.sdk.errors import CannotShip, NoCluster
-from corral.sdk.gateway import GatewayAccess
-from corral.sdk.problems import error_of
-from corral.sdk.programs.shipping import INLINE_ONLY
-from corral.sdk.serverevents import ServerEvent, server_events
+from corral.sdk.programs.shipping import INLINE_ONLY, ship
 
 KIND = kind_of("trainingjobs")
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
@@ -62,8 +62,8 @@ async def fake() -> AsyncIterator[Fake]:
 
 
 @pytest.fixture
-async def access(fake: Fake) -> AsyncIterator[GatewayAccess]:
-    found = GatewayAccess(fake.url, token="secret-token")
+async def access(fake: Fake) -> AsyncIterator[GatewayJobs]:
+    found = GatewayJobs(fake.url, token="secret-token")
     yield found
     await found.close()
 
@@ -102,12 +102,12 @@ def event(type_: str, version: str, phase: str) -> bytes:
 END = b"event: end\ndata: {}\n\n"
 
 
-async def watched(access: GatewayAccess) -> list[tuple[str, str]]:
+async def watched(access: GatewayJobs) -> list[tuple[str, str]]:
     async with asyncio.timeout(30), aclosing(access.watch(KIND, "n", "x")) as changes:
         return [(change.type, change.resource_version) async for change in changes]
 
 
-async def test_a_watch_goes_on_where_it_ended(fake: Fake, access: GatewayAccess) -> None:
+async def test_a_watch_goes_on_where_it_ended(fake: Fake, access: GatewayJobs) -> None:
     fake.says(
         streams(
             b": hello\n\n", event("ADDED", "1", "Pending"), event("MODIFIED", "2", "Running"), END
@@ -128,7 +128,7 @@ async def test_a_watch_goes_on_where_it_ended(fake: Fake, access: GatewayAccess)
     assert {request.headers["Authorization"] for request in fake.seen} == {"Bearer secret-token"}
 
 
-async def test_a_place_that_is_no_longer_kept(fake: Fake, access: GatewayAccess) -> None:
+async def test_a_place_that_is_no_longer_kept(fake: Fake, access: GatewayJobs) -> None:
     gone = {"type": "urn:corral:problem:gone", "status": 410, "detail": "too old"}
     fake.says(
         streams(event("ADDED", "1", "Pending"), END),
@@ -142,15 +142,13 @@ async def test_a_place_that_is_no_longer_kept(fake: Fake, access: GatewayAccess)
     assert [r.headers.get("Last-Event-ID") for r in fake.seen] == [None, "1", None, None]
 
 
-async def test_a_watch_that_is_refused(fake: Fake, access: GatewayAccess) -> None:
+async def test_a_watch_that_is_refused(fake: Fake, access: GatewayJobs) -> None:
     fake.says(gives({"type": "urn:corral:problem:not-found", "detail": "no x"}, 404))
     with pytest.raises(errors.NotFound, match="no x"):
         await watched(access)
 
 
-async def test_a_create_whose_answer_was_lost_is_repeated(
-    fake: Fake, access: GatewayAccess
-) -> None:
+async def test_a_create_whose_answer_was_lost_is_repeated(fake: Fake, access: GatewayJobs) -> None:
     async def lost(request: web.Request) -> web.StreamResponse:
         assert request.transport is not None
         request.transport.abort()
@@ -164,7 +162,7 @@ async def test_a_create_whose_answer_was_lost_is_repeated(
     assert first.path == "/api/v1/namespaces/n/trainingjobs"
 
 
-async def test_lists_say_what_is_wanted(fake: Fake, access: GatewayAccess) -> None:
+async def test_lists_say_what_is_wanted(fake: Fake, access: GatewayJobs) -> None:
     fake.says(gives({"metadata": {"continue": "t2", "total": 5}, "items": [{"a": 1}]}))
     query = ListQuery("a=b", ("Running", "Failed"), "x*", datetime(2026, 1, 1, tzinfo=UTC),
                       "-created", 1, "t1")  # fmt: skip
@@ -178,14 +176,14 @@ async def test_lists_say_what_is_wanted(fake: Fake, access: GatewayAccess) -> No
 
 
 async def test_nobody_there() -> None:
-    access = GatewayAccess("http://127.0.0.1:1", token="secret-token")
+    access = GatewayJobs("http://127.0.0.1:1", token="secret-token")
     with pytest.raises(NoCluster, match="gave no answer") as caught:
         await access.get(KIND, "n", "x")
     assert "secret-token" not in str(caught.value) + repr(access.__dict__["_url"])
     await access.close()
 
 
-async def test_something_else_there(fake: Fake, access: GatewayAccess) -> None:
+async def test_something_else_there(fake: Fake, access: GatewayJobs) -> None:
     fake.says(gives(["a proxy's page"]))
     with pytest.raises(errors.ServerError, match="is it one"):
         await access.get(KIND, "n", "x")
@@ -193,16 +191,16 @@ async def test_something_else_there(fake: Fake, access: GatewayAccess) -> None:
 
 def test_urls_that_are_none() -> None:
     with pytest.raises(NoCluster, match="no http"):
-        GatewayAccess("gateway.example.test", token="x")
+        GatewayJobs("gateway.example.test", token="x")
     with pytest.raises(NoCluster, match="authority"):
-        GatewayAccess("https://gateway.example.test", token="x", ca_file="/nowhere/ca.crt")
+        GatewayJobs("https://gateway.example.test", token="x", ca_file="/nowhere/ca.crt")
 
 
-async def test_code_travels_in_the_job(access: GatewayAccess) -> None:
-    shipped = await access.ship("n", "x", b"archive")
+async def test_code_travels_in_the_job(access: GatewayJobs) -> None:
+    shipped = await ship(None, "n", "x", b"archive")
     assert shipped.way == "inline"
     with pytest.raises(CannotShip):
-        await access.ship("n", "x", b"x" * (INLINE_ONLY + 1))
+        await ship(None, "n", "x", b"x" * (INLINE_ONLY + 1))
 
 
 @pytest.mark.parametrize(

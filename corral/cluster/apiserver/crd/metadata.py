@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from corral.cluster.apiserver.builtin.validation.names import qualified_name
+from corral.cluster.apiserver.builtin.validation.fields.names import qualified_name
 from corral.cluster.apiserver.cel.formats import dns_1035_label
 from corral.cluster.apiserver.crd.types import Errors, Validator
 from corral.cluster.apiserver.errors import invalid_value, required, show

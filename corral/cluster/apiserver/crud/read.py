@@ -16,7 +16,7 @@ from corral.cluster.apiserver import errors as say
 from corral.cluster.apiserver.codec.syntax import syntax_error
 from corral.cluster.apiserver.crud.core import Registry
 from corral.cluster.apiserver.crud.kind import Kind
-from corral.cluster.apiserver.crud.selecting import field_test, label_test
+from corral.cluster.apiserver.crud.selecting import Test, field_test, label_test
 from corral.cluster.apiserver.fairness.dispatch import breathe, elsewhere
 from corral.cluster.apiserver.store import Compacted, Entry
 from corral.kube import errors
@@ -26,7 +26,7 @@ from corral.kube.types import Obj
 is_revision = re.compile(r"[0-9]{1,20}").fullmatch
 """Whether a text looks like a resource version."""
 _TOKEN_LETTERS = frozenset(string.ascii_letters + string.digits + "-_")
-PIECE = 500
+PIECE = 100
 """Entries that are tried before others have their turn."""
 FRESH_WAIT = 3.0
 """Seconds to wait for a resource version that is not there yet."""
@@ -52,8 +52,12 @@ EXPIRED_TOKEN = (
 class ListOptions:
     """The query of a list or watch, checked."""
 
-    labels: Selector
-    fields: Selector
+    labels: Test | None = None
+    """Whether an object's labels are wanted; None: all are."""
+    fields: Test | None = None
+    """The same for its selectable fields."""
+    selectors: tuple[str, str] = ("", "")
+    """Both as the client wrote them."""
     version: str = ""
     match: str = ""
     limit: int = 0
@@ -74,15 +78,21 @@ class Page:
     remaining: int | None = None
 
 
-def list_options(kind: Kind, query: Mapping[str, str], *, watch: bool) -> ListOptions:
-    """Read the query. Raises BadRequest or Invalid as Kubernetes does."""
-    try:
-        labels = parse_labels(query.get("labelSelector", ""))
-    except SelectorError as err:
-        raise errors.BadRequest(str(err)) from err
+def list_options(
+    kind: Kind, query: Mapping[str, str], *, watch: bool, labels: Test | None = None
+) -> ListOptions:
+    """Read the query. Raises BadRequest or Invalid as Kubernetes does.
+
+    ``labels`` is what its label selector says, where that has been read already.
+    """
+    if labels is None:
+        found = label_selector(query.get("labelSelector", ""))
+        labels = label_test(found) if found else None
+    fields = _field_selector(kind, query.get("fieldSelector", ""))
     options = ListOptions(
         labels=labels,
-        fields=_field_selector(kind, query.get("fieldSelector", "")),
+        fields=field_test(fields) if fields else None,
+        selectors=(query.get("labelSelector", ""), query.get("fieldSelector", "")),
         version=query.get("resourceVersion", ""),
         match=query.get("resourceVersionMatch", ""),
         limit=max(_integer(query, "limit") or 0, 0),
@@ -96,6 +106,14 @@ def list_options(kind: Kind, query: Mapping[str, str], *, watch: bool) -> ListOp
     if problems:
         raise say.invalid("meta.k8s.io", "ListOptions", "", problems)
     return options
+
+
+def label_selector(text: str) -> Selector:
+    """Raises BadRequest."""
+    try:
+        return parse_labels(text)
+    except SelectorError as err:
+        raise errors.BadRequest(str(err)) from err
 
 
 def _field_selector(kind: Kind, text: str) -> Selector:
@@ -188,10 +206,9 @@ def _validate_match(options: ListOptions) -> list[say.FieldError]:
 
 def matcher(kind: Kind, options: ListOptions, name: str = "") -> Callable[[Entry], bool] | None:
     """A test for entries, or None when everything matches."""
-    if not options.labels and not options.fields and not name:
+    labels, fields = options.labels, options.fields
+    if labels is None and fields is None and not name:
         return None
-    labels = label_test(options.labels) if options.labels else None
-    fields = field_test(options.fields) if options.fields else None
 
     def matches(entry: Entry) -> bool:
         if name and entry.name != name:

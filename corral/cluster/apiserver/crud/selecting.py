@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Mapping
 
 from corral.kube.selectors import Requirement, Selector
 
-__all__ = ["field_test", "label_test"]
+__all__ = ["Conditions", "Test", "field_test", "label_test"]
 
 Test = Callable[[Mapping[str, str]], bool]
 
@@ -24,7 +24,7 @@ class _Condition:
         self.allowed: set[str] | None = None
         """None: any value."""
         self.forbidden: set[str] = set()
-        self.compared: dict[str, Requirement] = {}
+        self.compared: dict[str, Requirement] | None = None
 
     def add(self, one: Requirement) -> None:
         match one.op:
@@ -40,7 +40,8 @@ class _Condition:
                 self.gone = True
             case _:
                 self.needed = True
-                self.compared[one.op] = _stricter(self.compared.get(one.op), one)
+                known = self.compared = self.compared or {}
+                known[one.op] = _stricter(known.get(one.op), one)
 
     def holds(self, value: str, labels: Mapping[str, str]) -> bool:
         """For an object that has the key."""
@@ -48,7 +49,8 @@ class _Condition:
             return False
         if self.allowed is not None and value not in self.allowed:
             return False
-        return all(one.matches(labels) for one in self.compared.values())
+        compared = self.compared
+        return compared is None or all(one.matches(labels) for one in compared.values())
 
 
 def _stricter(known: Requirement | None, one: Requirement) -> Requirement:
@@ -58,14 +60,27 @@ def _stricter(known: Requirement | None, one: Requirement) -> Requirement:
     return most if one.op == "gt" else least
 
 
-def label_test(selector: Selector) -> Test:
-    """Whether labels are as a selector wants."""
-    if selector.nothing:
-        return lambda labels: False
-    conditions = _conditions(selector.requirements)
-    needed = [key for key, one in conditions.items() if one.needed]
+class Conditions:
+    """What a selector wants, by key."""
 
-    def test(labels: Mapping[str, str]) -> bool:
+    def __init__(self, requirements: Iterable[Requirement] = ()) -> None:
+        self._by_key: dict[str, _Condition] = {}
+        self._needed: set[str] = set()
+        self.add(requirements)
+
+    def add(self, requirements: Iterable[Requirement]) -> None:
+        """These as well."""
+        for one in requirements:
+            found = self._by_key.get(one.key)
+            if found is None:
+                found = self._by_key[one.key] = _Condition()
+            found.add(one)
+            if found.needed:
+                self._needed.add(one.key)
+
+    def hold_for_labels(self, labels: Mapping[str, str]) -> bool:
+        """Whether labels are as wanted."""
+        needed, conditions = self._needed, self._by_key
         if len(needed) > len(labels) or not all(key in labels for key in needed):
             return False
         if len(conditions) <= len(labels):
@@ -74,21 +89,18 @@ def label_test(selector: Selector) -> Test:
             both = ((key, conditions[key]) for key in labels if key in conditions)
         return all(one.holds(labels[key], labels) for key, one in both)
 
-    return test
+    def hold_for_fields(self, fields: Mapping[str, str]) -> bool:
+        """The same for fields: one that is absent is the empty string."""
+        return all(one.holds(fields.get(key, ""), fields) for key, one in self._by_key.items())
+
+
+def label_test(selector: Selector) -> Test:
+    """Whether labels are as a selector wants."""
+    if selector.nothing:
+        return lambda labels: False
+    return Conditions(selector.requirements).hold_for_labels
 
 
 def field_test(selector: Selector) -> Test:
-    """The same for fields: one that is absent is the empty string."""
-    conditions = _conditions(selector.requirements)
-
-    def test(fields: Mapping[str, str]) -> bool:
-        return all(one.holds(fields.get(key, ""), fields) for key, one in conditions.items())
-
-    return test
-
-
-def _conditions(requirements: Iterable[Requirement]) -> dict[str, _Condition]:
-    found: dict[str, _Condition] = {}
-    for one in requirements:
-        found.setdefault(one.key, _Condition()).add(one)
-    return found
+    """The same for fields."""
+    return Conditions(selector.requirements).hold_for_fields

@@ -86,12 +86,17 @@ class Seat:
         """How many parts of the request wait for something."""
         self.headers = headers
 
+    @property
+    def exempt(self) -> bool:
+        """Whether nothing limits who has it."""
+        return self._turns is None
+
     async def take(self) -> None:
         """Wait for the flow's turn. Raises TooManyRequests."""
         turns = self._turns
         if turns is None:
             return
-        if not turns.take_free():
+        if not turns.take_next(self._flow):
             try:
                 async with asyncio.timeout(QUEUE_SECONDS):
                     await turns.take(self._flow)
@@ -123,17 +128,34 @@ class Seat:
 
     def lend(self) -> bool:
         """Let others have it for a while; False where there is nothing to lend."""
-        if self._turns is None or not self._held:
+        if self._turns is None or not (self._held or self._lent):
             return False
-        if not self._lent:
-            self._turns.give_soon()
+        self.give()
         self._lent += 1
         return True
 
-    def take_back(self) -> None:
+    async def take_back(self) -> None:
+        """Go on when it is the flow's turn again, once all parts of the request have come back.
+
+        What a hundred requests waited for is done for all of them at once, such as a write to the
+        disk: they go on one after the other. After the longest time that others wait, one goes on
+        all the same.
+        """
         self._lent -= 1
-        if not self._lent and self._turns is not None:
-            self._turns.take_back()
+        turns = self._turns
+        if self._lent or turns is None:
+            return
+        if not turns.take_free():
+            try:
+                async with asyncio.timeout(QUEUE_SECONDS):
+                    await turns.take(self._flow, patient=True, ahead=True)
+            except TimeoutError:
+                turns.take_back()
+        self._held = True
+
+    def lost(self) -> None:
+        """A part of the request was cancelled where it waited."""
+        self._lent -= 1
 
     async def pause(self, work: Awaitable[T]) -> T:
         """Wait for a client to take what was written; then it is the flow's turn again."""
@@ -157,9 +179,15 @@ async def elsewhere(work: Awaitable[T]) -> T:
     if seat is None or not seat.lend():
         return await work
     try:
-        return await work
-    finally:
-        seat.take_back()
+        result = await work
+    except asyncio.CancelledError:
+        seat.lost()
+        raise
+    except BaseException:
+        await seat.take_back()
+        raise
+    await seat.take_back()
+    return result
 
 
 async def breathe() -> None:

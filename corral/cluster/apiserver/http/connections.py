@@ -25,6 +25,7 @@ from aiohttp import web
 from aiohttp.web_protocol import RequestHandler
 
 from corral.cluster.apiserver.memory import give_back_memory
+from corral.cluster.apiserver.paced import Paced
 from corral.kube import errors
 
 log = logging.getLogger(__name__)
@@ -46,11 +47,12 @@ OTHER_FILES = 2048
 """Descriptors that are left for all else: the database, webhooks, kubelets."""
 MAX_HEADER_BYTES = 64 * 2**20
 """Of all requests whose headers are not complete, together."""
-ACCEPT_AT_ONCE = 4
+MUCH = 32 * 1024
+"""Bytes that come at once from a client who sends a large body."""
 ACCEPTS_PER_SECOND = 250.0
 """Handshakes cost the event loop's time; who comes later waits in the backlog."""
 ACCEPT_BURST = 200.0
-ACCEPT_PAUSE = 0.02
+ACCEPT_PAUSE = 0.004
 FAILURE_PAUSE = 0.25
 """After a connection that could not be accepted: it is still there, and would fail again."""
 BACKLOG = 1024
@@ -63,19 +65,24 @@ _RESET = struct.pack("ii", 1, 0)
 class Connection(RequestHandler):
     """The server's side of one connection, with a time limit for headers."""
 
-    __slots__ = ("_connections", "_header_bytes", "_header_timer", "address", "user")
+    __slots__ = ("_connections", "_header_bytes", "_header_timer", "_held", "address", "user")
 
     def __init__(self, connections: Connections, manager: web.Server, **options: Any) -> None:
         super().__init__(manager, **options)
         self._connections = connections
         self._header_timer: asyncio.TimerHandle | None = None
         self._header_bytes = 0
+        self._held = False
+        """Nothing is read until it is the user's turn."""
         self.user = ""
         """Whose it is, once that is known."""
         self.address = ""
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         super().connection_made(transport)
+        limit = getattr(transport, "set_read_buffer_limits", None)
+        if limit is not None:  # of what is not decrypted yet
+            limit(high=MUCH)
         self.address = address_of(transport.get_extra_info("peername"))
         self._connections.opened(self)
 
@@ -86,6 +93,8 @@ class Connection(RequestHandler):
 
     def data_received(self, data: bytes) -> None:
         super().data_received(data)
+        if len(data) >= MUCH and not self._held:
+            self._hold()
         if self._waiter is None or self._waiter.done() or self._messages:
             if self._header_timer is not None:
                 self._stop_timer()
@@ -95,6 +104,21 @@ class Connection(RequestHandler):
         self._header_bytes += len(data)
         if not self._connections.holds(len(data)):
             self.force_close()
+
+    def _hold(self) -> None:
+        """Who sends much is read a piece at a time, others in between."""
+        self._pause_transport_reading()
+        self._held = True
+        self._connections.reading.call(self.user or self.address, self._go_on)
+
+    def _go_on(self) -> None:
+        self._held = False
+        if not (self._reading_paused or self._buffer_paused):
+            self._resume_transport_reading()
+
+    def _resume_transport_reading(self) -> None:
+        if not self._held:
+            super()._resume_transport_reading()
 
     def _late(self) -> None:
         """Some of the headers came and the rest did not."""
@@ -151,6 +175,8 @@ class Connections:
         self._header_bytes = 0
         self._credit, self._credited = ACCEPT_BURST, 0.0
         self.refused = 0
+        self.reading = Paced()
+        """Whose turn it is to be read of those who send much."""
 
     def __len__(self) -> int:
         return _count(self._new) + _count(self._shaking) + self._users.total()
@@ -250,20 +276,19 @@ class Connections:
         if not self._may_accept():
             self._pause(sock, factory, tls)
             return
-        for _ in range(ACCEPT_AT_ONCE):
-            try:
-                made, peer = sock.accept()
-            except (BlockingIOError, InterruptedError, ConnectionAbortedError):
-                return
-            except OSError as err:
-                log.error("no connection can be accepted: %s", err)
-                self._make_room()
-                self._pause(sock, factory, tls, FAILURE_PAUSE)
-                return
-            self._credit -= 1
-            if len(self) >= self._most:
-                self._make_room()
-            self._take(made, address_of(peer), factory, tls)
+        try:
+            made, peer = sock.accept()  # one: others have their turn before the next
+        except (BlockingIOError, InterruptedError, ConnectionAbortedError):
+            return
+        except OSError as err:
+            log.error("no connection can be accepted: %s", err)
+            self._make_room()
+            self._pause(sock, factory, tls, FAILURE_PAUSE)
+            return
+        self._credit -= 1
+        if len(self) >= self._most:
+            self._make_room()
+        self._take(made, address_of(peer), factory, tls)
 
     def _may_accept(self) -> bool:
         """Whether so many handshakes can be afforded just now."""

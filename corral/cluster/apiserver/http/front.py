@@ -28,6 +28,7 @@ from corral.cluster.apiserver.http import negotiate
 from corral.cluster.apiserver.http.connections import Connection, Connections
 from corral.cluster.apiserver.http.incoming import BODY, Bodies, read_body
 from corral.cluster.apiserver.http.options import SEAT, WARNINGS
+from corral.cluster.apiserver.http.sending import Sending
 from corral.cluster.apiserver.http.special import Special
 from corral.cluster.apiserver.http.system import System
 from corral.cluster.apiserver.http.verbs import OBJECT_SUBRESOURCES, Verbs, answer, warn
@@ -80,6 +81,7 @@ class Front:
         self._system = system
         self._connections = connections
         self._bodies = Bodies()
+        self._sending = Sending()
         self._dispatcher = dispatcher
         self.counters = Counters({})
         system.counters = self.counters.total
@@ -119,6 +121,7 @@ class Front:
             if not response.prepared:
                 response.headers["Audit-Id"] = record.id
             record.complete(response, sent=request.get(BODY, b""))
+        self._sending.slice(response, flow_of(user))
         return response
 
     async def _formed(

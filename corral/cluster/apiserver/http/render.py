@@ -30,7 +30,7 @@ class Table(Protocol):
 
 PIECE = 200
 """Objects of a list that are encoded and sent at once."""
-PIECE_BYTES = 128 * 1024
+PIECE_BYTES = 64 * 1024
 ROWS = 40
 ROWS_BYTES = 32 * 1024
 """The same for the rows of a Table, whose cells are computed."""

@@ -15,7 +15,15 @@ from corral.cluster.apiserver.auth.users import UserInfo
 from corral.cluster.apiserver.crud.core import Registry
 from corral.cluster.apiserver.crud.delete import Deleter
 from corral.cluster.apiserver.crud.kind import Kind
-from corral.cluster.apiserver.crud.read import ListOptions, Reader, list_options, matcher
+from corral.cluster.apiserver.crud.long_selectors import read_labels
+from corral.cluster.apiserver.crud.read import (
+    ListOptions,
+    Reader,
+    label_selector,
+    list_options,
+    matcher,
+)
+from corral.cluster.apiserver.crud.selecting import label_test
 from corral.cluster.apiserver.crud.write import (
     Change,
     Writer,
@@ -23,8 +31,9 @@ from corral.cluster.apiserver.crud.write import (
     check_namespace,
     check_uid,
 )
-from corral.cluster.apiserver.fairness.dispatch import breathe
-from corral.cluster.apiserver.heavy import work_of
+from corral.cluster.apiserver.fairness.dispatch import Seat, breathe, elsewhere
+from corral.cluster.apiserver.fairness.watches import WatchLimit
+from corral.cluster.apiserver.heavy import HEAVY_BYTES, work_of
 from corral.cluster.apiserver.http import negotiate
 from corral.cluster.apiserver.http.bodies import decode_object, parse_options
 from corral.cluster.apiserver.http.incoming import check_small, read_body
@@ -35,6 +44,7 @@ from corral.cluster.apiserver.http.render import PIECE, Renderer, Table
 from corral.cluster.apiserver.http.scaling import scale_patch, scale_update
 from corral.cluster.apiserver.http.watch import Stream
 from corral.cluster.apiserver.requests import Context, RequestInfo
+from corral.cluster.apiserver.turns import flow_of
 from corral.kube import errors
 from corral.kube.types import Obj
 
@@ -61,6 +71,7 @@ class Verbs:
         self.writer = Writer(registry)
         self.deleter = Deleter(registry)
         self._large = LargeWrites(registry)
+        self._watches = WatchLimit()
         self._table_of = table_of
 
     def _renderer(self, kind: Kind, out: negotiate.Output, query: Mapping[str, str]) -> Renderer:
@@ -81,9 +92,17 @@ class Verbs:
     async def _options(
         self, request: web.BaseRequest, kind: Kind, user: UserInfo, *, watch: bool = False
     ) -> ListOptions:
-        """The query of a list or watch, read beside the event loop where it is long."""
-        read = partial(list_options, kind, request.query, watch=watch)
+        """The query of a list or watch; what takes long is read piece by piece, or elsewhere."""
+        query, labels = request.query, None
         size = len(request.query_string) * QUERY_WORK
+        if size >= HEAVY_BYTES:
+            text = query.get("labelSelector", "")
+            labels = await read_labels(text)
+            if labels is None:
+                apart = self.registry.heavy.apart(user, label_selector, text)
+                labels = label_test(await elsewhere(apart))
+            size -= len(text) * QUERY_WORK
+        read = partial(list_options, kind, query, watch=watch, labels=labels)
         return await self.registry.heavy.do(user, size, read)
 
     async def get(self, request: web.BaseRequest, info: RequestInfo, kind: Kind) -> web.Response:
@@ -140,19 +159,27 @@ class Verbs:
     async def watch(
         self, request: web.BaseRequest, info: RequestInfo, kind: Kind, user: UserInfo
     ) -> web.StreamResponse:
-        out = negotiate.output(request.headers.get("Accept", ""), streaming=True)
-        options = await self._options(request, kind, user, watch=True)
-        renderer = self._renderer(kind, out, request.query)
-        stream = Stream(
-            self.registry, kind, info.namespace, name=info.name, options=options, renderer=renderer
-        )
+        seat = request.get(SEAT)
+        flow = flow_of(user)
+        with self._watches.one(flow, exempt=seat is None or seat.exempt):
+            out = negotiate.output(request.headers.get("Accept", ""), streaming=True)
+            options = await self._options(request, kind, user, watch=True)
+            renderer = self._renderer(kind, out, request.query)
+            stream = Stream(
+                self.registry, kind, info.namespace,
+                name=info.name, options=options, renderer=renderer, flow=flow,
+            )  # fmt: skip
+            return await self._watched(request, kind, stream, seat)
+
+    async def _watched(
+        self, request: web.BaseRequest, kind: Kind, stream: Stream, seat: Seat | None
+    ) -> web.StreamResponse:
         initial, watch = await stream.open()
         response = web.StreamResponse(headers={"Cache-Control": "no-cache, private"})
         response.content_type = "application/json"
         if kind.deprecation:
             warn(response, kind.deprecation)
         response.enable_chunked_encoding()
-        seat = request.get(SEAT)
         if seat is not None:
             response.headers.update(seat.headers)
         try:

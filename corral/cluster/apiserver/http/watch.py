@@ -87,7 +87,9 @@ class Stream:
         name: str,
         options: ListOptions,
         renderer: Renderer,
+        flow: str = "",
     ) -> None:
+        self._flow = flow
         self._registry = registry
         self._store: Store = registry.store
         self._kind = kind
@@ -100,9 +102,8 @@ class Stream:
         self._error: errors.ApiError | None = None
         self._share: tuple[object, ...] = ()
         if renderer.plain:
-            selectors = (str(options.labels), str(options.fields))
             where = (id(self._store), kind.info.api_version, kind.info.table, namespace, name)
-            self._share = (*where, *selectors)
+            self._share = (*where, *options.selectors)
 
     async def open(self) -> tuple[list[Entry], Watch]:
         """The initial entries and the subscription.
@@ -123,7 +124,9 @@ class Stream:
                 since = self._store.revision
             elif options.version in ("", "0"):
                 since = self._store.revision
-            watch = self._store.watch(self._kind.info.table, since)
+            watch = self._store.watch(
+                self._kind.info.table, since, namespace=self._namespace, flow=self._flow
+            )
         except Compacted as err:
             message = f"too old resource version: {err.asked} ({err.oldest})"
             return self._over(errors.Gone(message))
@@ -213,10 +216,10 @@ class Stream:
     def _render(self, events: list[Event]) -> bytes:
         parts: list[bytes] = []
         one = self._renderer.one
-        namespace, matches = self._namespace, self._matches
+        matches = self._matches
         for event in events:
             entry = event.entry
-            if (namespace and entry.namespace != namespace) or event.rv <= self._from:
+            if event.rv <= self._from:
                 continue
             type_ = event.type if matches is None else transition(event, matches)
             if type_ == DELETED and event.type != DELETED:

@@ -11,7 +11,7 @@ from typing import Final
 import aiohttp
 from aiohttp import web
 
-from corral.cluster.apiserver.turns import Turns
+from corral.cluster.apiserver.paced import Paced
 
 __all__ = ["Passing"]
 
@@ -23,7 +23,7 @@ class Passing:
     """The turns of all streams of a server."""
 
     def __init__(self) -> None:
-        self._turns = Turns(1, waiting_per_flow=0, waiting=0)
+        self._paced = Paced()
 
     async def copy(
         self, flow: str, answer: aiohttp.ClientResponse, response: web.StreamResponse
@@ -31,7 +31,5 @@ class Passing:
         """The whole body of an answer. Raises aiohttp.ClientError, ConnectionResetError."""
         async for chunk in answer.content.iter_any():
             for start in range(0, len(chunk), PIECE):
-                if not self._turns.take_free():
-                    await self._turns.take(flow, patient=True)
-                self._turns.give_soon()  # a client that reads slowly holds up nobody
+                await self._paced.turn(flow)
                 await response.write(chunk[start : start + PIECE])

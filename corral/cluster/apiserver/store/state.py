@@ -20,7 +20,7 @@ import orjson
 from corral.cluster.apiserver.store.entries import ADDED, DELETED, MODIFIED, Entry, Event
 from corral.cluster.apiserver.store.failures import Compacted, Stale, TooLarge
 from corral.cluster.apiserver.store.log import Log
-from corral.cluster.apiserver.store.watches import Watch
+from corral.cluster.apiserver.store.watches import Wakes, Watch, Watches
 from corral.kube.types import Obj
 
 log = logging.getLogger(__name__)
@@ -57,7 +57,7 @@ class _Table:
         self.keys: list[str] = []  # sorted; always the keys of ``entries``
         self.history: deque[Event] = deque()
         self.floor = floor  # every event with a greater revision is in ``history``
-        self.watches: set[Watch] = set()
+        self.watches = Watches()
 
     def put(self, entry: Entry) -> None:
         if entry.key not in self.entries:
@@ -115,6 +115,7 @@ class Store:
         self._head_count: dict[tuple[str, str], int] = {}
         self._queue: list[_Write] = []
         self._committing: asyncio.Task[None] | None = None
+        self._wakes = Wakes()
         self._listeners: list[Callable[[Event], None]] = []
         self._waiters: list[asyncio.Future[None]] = []  # for a revision to come
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="store")
@@ -161,9 +162,7 @@ class Store:
         self._thread.shutdown()
         self._log.close()
         for table in self._tables.values():
-            for watch in table.watches:
-                watch.overrun = True
-                watch.wake()
+            table.watches.end()
 
     # -- reading ---------------------------------------------------------------------------
 
@@ -242,8 +241,11 @@ class Store:
 
     # -- watching --------------------------------------------------------------------------
 
-    def watch(self, resource: str, since: int) -> Watch:
-        """Every event after a revision, then those to come. Raises Compacted."""
+    def watch(self, resource: str, since: int, *, namespace: str = "", flow: str = "") -> Watch:
+        """Every event after a revision, then those to come. Raises Compacted.
+
+        Only of one namespace, where that is given. ``flow``: whose the watch is.
+        """
         table = self._table(resource)
         if since < table.floor:
             raise Compacted(since, table.floor)
@@ -251,9 +253,11 @@ class Store:
         for event in reversed(table.history):
             if event.rv <= since:
                 break
-            replay.append(event)
+            if not namespace or event.entry.namespace == namespace:
+                replay.append(event)
         replay.reverse()
-        watch = Watch(replay, self._watch_limit + len(replay))
+        limit = self._watch_limit + len(replay)
+        watch = Watch(replay, limit, namespace=namespace, flow=flow)
         table.watches.add(watch)
         return watch
 
@@ -262,11 +266,7 @@ class Store:
 
     def end_watches(self, resource: str) -> None:
         """End all watches of a resource (its definition went away or changed)."""
-        table = self._table(resource)
-        for watch in table.watches:
-            watch.overrun = True
-            watch.wake()
-        table.watches.clear()
+        self._table(resource).watches.end()
 
     def listen(self, listener: Callable[[Event], None]) -> None:
         """Call ``listener`` with every durable event of every resource; it must not block."""
@@ -386,8 +386,7 @@ class Store:
             else:
                 del self._head_count[where], self._head[where]
             self._remember(table, event)
-            for watch in [w for w in table.watches if not w.offer(event)]:
-                table.watches.discard(watch)
+            table.watches.offer(event, self._wakes)
             self._tell(event)
         for write in batch:
             if not write.done.done():

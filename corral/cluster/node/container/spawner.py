@@ -69,7 +69,7 @@ class Nursery:
         could change its mode.
         """
         # some Pythons are found by their libraries only this way
-        known = {k: v for k, v in os.environ.items() if k == "LD_LIBRARY_PATH"}
+        known = {k: v for k, v in os.environ.items() if k in ("LD_LIBRARY_PATH", "CORRAL_NATIVE")}
         environment = {"PATH": os.defpath, "LC_ALL": "C.UTF-8", **known}
 
         def started(program: str) -> subprocess.Popen[bytes]:

@@ -3,7 +3,9 @@
 As the container runtimes' own default profiles: what administers the machine, loads code into the
 kernel, makes namespaces or mounts, or is known for its holes is refused with EPERM unless the
 container was given the capability for it; calls that were not known when this was written do not
-exist (ENOSYS); calls of another architecture end the process.
+exist (ENOSYS); calls of another architecture end the process. ptrace and process_vm_readv
+stay: the kernel asks itself whether one process may look into the other, and MPIs copy messages
+between the ranks of a pod so.
 """
 
 from __future__ import annotations
@@ -43,8 +45,7 @@ _BY_CAPABILITY: Final[dict[str, dict[str, tuple[int, int]]]] = {
         "statmount": (457, 457), "listmount": (458, 458), "syslog": (103, 116),
     },
     "SYS_PTRACE": {
-        "kcmp": (312, 272), "process_vm_readv": (310, 270), "process_vm_writev": (311, 271),
-        "pidfd_getfd": (438, 438), "process_madvise": (440, 440),
+        "kcmp": (312, 272), "pidfd_getfd": (438, 438), "process_madvise": (440, 440),
     },
     "SYS_MODULE": {
         "init_module": (175, 105), "finit_module": (313, 273), "delete_module": (176, 106),

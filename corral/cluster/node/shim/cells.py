@@ -11,11 +11,11 @@ from __future__ import annotations
 import os
 import signal
 import socket
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any, Final
 
-from corral.cluster.node.shim import kernel, view
+from corral.cluster.node.shim import births, kernel, view
 from corral.cluster.node.shim.tasks import PATIENCE
 
 Spec = dict[str, Any]
@@ -63,11 +63,15 @@ class Cell:
     def enter(self) -> None:
         """In such a child: go into the other namespaces. Raises OSError."""
         kernel.hide_memory()
-        for kind, fd in self._namespaces.items():
-            if kind != "pid":
-                kernel.setns_fd(fd, kernel.NAMESPACES[kind])
-        if self.has_users:
-            kernel.setns_fd(self._users, kernel.NEWUSER)
+        for fd, kind in self.places():
+            kernel.setns_fd(fd, kind)
+
+    def places(self) -> list[tuple[int, int]]:
+        """What `enter` enters: descriptors and kinds."""
+        found = [
+            (fd, kernel.NAMESPACES[kind]) for kind, fd in self._namespaces.items() if kind != "pid"
+        ]
+        return [*found, (self._users, kernel.NEWUSER)] if self.has_users else found
 
     def close(self) -> None:
         """Nothing of the container is left."""
@@ -82,7 +86,7 @@ def make(spec: Spec, folder: str, *, users: int = -1, owner: int = 0, home: int 
     ``home`` is this process's own process namespace, to come back to; without it all children from
     now on are born in the container's.
     """
-    kinds = [k for k in kernel.NAMESPACES if k != "user" and _has(spec, k)]
+    kinds = _kinds(spec)
     ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     with ours:
         with theirs:
@@ -110,8 +114,71 @@ def make(spec: Spec, folder: str, *, users: int = -1, owner: int = 0, home: int 
     return Cell(pid, namespaces, terminals=fds[-1], users=users, home=home)
 
 
-def _has(spec: Spec, kind: str) -> bool:
-    return kind in spec.get("unshare", ()) or kind in spec.get("join", {})
+def visit(spec: Spec, folder: str, *, users: int, owner: int, home: Mapping[str, int]) -> Cell:
+    """The same by this process itself, which goes there and comes back. Raises OSError.
+
+    ``home`` are its own namespaces, of every kind but users.
+    """
+    kinds = _kinds(spec)
+    opened: list[int] = []
+    pid = -1
+
+    def before_volumes() -> None:
+        _set_sysctls(spec)
+        opened.append(_terminals())
+
+    try:
+        with _return_to(home, kinds), kernel.trees_closed():
+            _enter(spec)
+            try:
+                if "pid" in kinds:
+                    kernel.unshare(kernel.NEWPID)
+                pid, tree = births.hold(users, view.PROC, PATIENCE)
+            finally:
+                kernel.setns_fd(home["pid"], kernel.NEWPID)
+            kernel.track_tree(tree)
+            opened.extend(kernel.namespace(k, pid if k == "pid" else "self") for k in kinds)
+            view.build(
+                spec, folder, owner=owner, users=users, proc=tree, before_volumes=before_volumes
+            )
+    except BaseException:
+        if pid >= 0:
+            kernel.kill_and_reap(pid)
+        for fd in opened:
+            os.close(fd)
+        raise
+    namespaces = dict(zip(kinds, opened[:-1], strict=True))
+    return Cell(pid, namespaces, terminals=opened[-1], users=users, home=home["pid"])
+
+
+@contextmanager
+def _return_to(home: Mapping[str, int], kinds: list[str]) -> Iterator[None]:
+    try:
+        yield
+    finally:
+        try:
+            for kind in kinds:
+                if kind != "pid":
+                    kernel.setns_fd(home[kind], kernel.NAMESPACES[kind])
+        except OSError:
+            # going on among a container's files would give it the next one's
+            os.abort()
+
+
+def _kinds(spec: Spec) -> list[str]:
+    """The kinds of namespaces it has, but for users, which are its pod's."""
+    known = {*spec.get("unshare", ()), *spec.get("join", {})}
+    return [kind for kind in kernel.NAMESPACES if kind != "user" and kind in known]
+
+
+def _set_sysctls(spec: Spec) -> None:
+    for name, value in spec.get("sysctls", {}).items():
+        with open(f"/proc/sys/{name.replace('.', '/')}", "w") as file:
+            file.write(value)
+
+
+def _terminals() -> int:
+    return os.open("/dev/pts", os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
 
 
 def _hold(
@@ -122,14 +189,13 @@ def _hold(
 
     def before_volumes() -> None:
         # a volume may lie over /proc or /dev, and hold anything in place of these
-        for name, value in spec.get("sysctls", {}).items():
-            with open(f"/proc/sys/{name.replace('.', '/')}", "w") as file:
-                file.write(value)
+        _set_sysctls(spec)
         made.extend(kernel.namespace(kind) for kind in kinds)
-        made.append(os.open("/dev/pts", os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC))
+        made.append(_terminals())
 
     try:
-        _set_up(spec, folder, users=users, owner=owner, before_volumes=before_volumes)
+        _enter(spec)
+        view.build(spec, folder, owner=owner, users=users, before_volumes=before_volumes)
         signal.set_wakeup_fd(-1)
         for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
             signal.signal(number, signal.SIG_IGN)
@@ -148,9 +214,8 @@ def _hold(
         os._exit(1)
 
 
-def _set_up(
-    spec: Spec, folder: str, *, users: int, owner: int, before_volumes: Callable[[], None]
-) -> None:
+def _enter(spec: Spec) -> None:
+    """Be in its namespaces, but for users and processes."""
     for kind, path in spec.get("join", {}).items():
         kernel.setns(path, kernel.NAMESPACES[kind])
     kinds = set(spec.get("unshare", ())) - {"user", "pid"}
@@ -158,7 +223,6 @@ def _set_up(
     if spec.get("hostname") and "uts" in kinds:
         socket.sethostname(spec["hostname"])
     kernel.make_private()
-    view.build(spec, folder, owner=owner, users=users, before_volumes=before_volumes)
 
 
 def _become_nobody(users: int) -> None:

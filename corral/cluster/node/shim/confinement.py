@@ -15,13 +15,16 @@ from contextlib import ExitStack, contextmanager
 from functools import cache
 from typing import Any, Final, Protocol
 
-from corral.cluster.node.shim import cells, kernel, privileges
+from corral.cluster.node.shim import births, cells, kernel, privileges
+from corral.cluster.node.shim.births import Plan
 from corral.cluster.node.shim.cells import Cell
 from corral.cluster.node.shim.users import Users, own_users
 from corral.files.beneath import open_in_root
 
 Spec = dict[str, Any]
 
+_REMEMBERED: Final = 32
+"""So many containers later this process has new memory that its children need no copy of."""
 _TOP: Final = ("/bin", "/sbin", "/lib", "/lib64")
 
 
@@ -33,6 +36,9 @@ class Surroundings(Protocol):
 
     def made(self, spec: Spec, folder: str) -> Cell | None:
         """Make them; None for a container that has none. Raises OSError."""
+
+    def plan(self, spec: Spec, groups: Sequence[int], cell: Cell | None) -> Plan | None:
+        """What a child does without a copy of this process; None where it must have one."""
 
 
 class Inhabited:
@@ -52,6 +58,9 @@ class Inhabited:
             kernel.hide_memory()
         return cells.make(spec, folder)
 
+    def plan(self, spec: Spec, groups: Sequence[int], cell: Cell | None) -> Plan | None:
+        return None
+
 
 class Visited:
     """For a process that stands by many containers, which must be the machine's root."""
@@ -59,8 +68,9 @@ class Visited:
     shared = True
 
     def __init__(self) -> None:
-        self._home = kernel.namespace("pid")
+        self._home = {kind: kernel.namespace(kind) for kind in kernel.NAMESPACES if kind != "user"}
         self._users = Users()
+        self._made = 0
 
     @staticmethod
     def fits(spec: Spec) -> bool:
@@ -71,16 +81,26 @@ class Visited:
         pod = spec.get("users", "")
         namespace, owner = self._users.take(pod) if pod else (-1, 0)
         try:
-            cell = cells.make(spec, folder, users=namespace, owner=owner, home=self._home)
+            if births.native is not None:
+                cell = cells.visit(spec, folder, users=namespace, owner=owner, home=self._home)
+            else:
+                home = self._home["pid"]
+                cell = cells.make(spec, folder, users=namespace, owner=owner, home=home)
         except BaseException:
             self._users.release(pod)
             raise
         cell.on_close = lambda: self._users.release(pod)
         return cell
 
+    def plan(self, spec: Spec, groups: Sequence[int], cell: Cell | None) -> Plan | None:
+        return None if births.native is None or cell is None else plan(spec, groups, cell)
+
     def prepare(self) -> None:
         """While there is nothing else to do."""
         self._users.prepare()
+        if births.native is not None and self._made % _REMEMBERED == 0:
+            births.exclude_from_forks()
+        self._made += 1
 
 
 def attempt(mode: str) -> None:
@@ -197,6 +217,24 @@ def settle(spec: Spec, groups: Sequence[int], cell: Cell | None) -> None:
         os.chdir(spec.get("cwd") or "/")
 
 
+def plan(spec: Spec, groups: Sequence[int], cell: Cell) -> Plan:
+    """The same for a child that needs no copy of this process."""
+    wanted = spec.get("privileges") or {}
+    return Plan(
+        files=_files(),
+        groups=groups,
+        oom_score=str(wanted.get("oomScore") or ""),
+        enter=cell.places(),
+        no_new_privileges=bool(wanted.get("noNewPrivileges")),
+        dropped=privileges.dropped(wanted),
+        capabilities=privileges.kept(wanted),
+        filter=privileges.call_filter(wanted),
+        user=_user(spec, inside=cell.has_users),
+        most_processes=wanted.get("maxProcesses") or 0,
+        folder=spec.get("cwd") or "/",
+    )
+
+
 def _work_in(folder: str) -> None:
     """Go there, but not by a link of /proc: this process has the machine's folders open."""
     root = os.open("/", os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
@@ -207,17 +245,27 @@ def _work_in(folder: str) -> None:
 
 
 def _change_user(spec: Spec, *, inside: bool) -> None:
-    """``inside`` a user namespace of its pod a process is nobody until it is somebody there."""
-    uid, gid = spec.get("uid"), spec.get("gid")
-    if inside:
-        uid, gid = uid or 0, gid or 0
-    elif not changes_user(spec):
+    wanted = _user(spec, inside=inside)
+    if wanted is None:
         return
-    os.setgroups(spec.get("groups", []))
-    if gid is not None:
+    uid, gid, groups = wanted
+    os.setgroups(groups)
+    if gid >= 0:
         os.setgid(gid)
-    if uid is not None:
+    if uid >= 0:
         os.setuid(uid)
+
+
+def _user(spec: Spec, *, inside: bool) -> tuple[int, int, list[int]] | None:
+    """User and group to become (-1: who it is), and all other groups; None to change nothing.
+
+    ``inside`` a user namespace of its pod a process is nobody until it is somebody there.
+    """
+    if not inside and not changes_user(spec):
+        return None
+    uid, gid = (spec.get(name) for name in ("uid", "gid"))
+    other = 0 if inside else -1
+    return other if uid is None else uid, other if gid is None else gid, spec.get("groups", [])
 
 
 def oom_kills(spec: Spec) -> int:

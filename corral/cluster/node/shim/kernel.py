@@ -6,6 +6,8 @@ import ctypes
 import os
 import signal
 import struct
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Final
 
 NEWNS: Final = 0x00020000
@@ -54,6 +56,8 @@ _PIVOT_ROOT: Final = {"x86_64": 155, "aarch64": 41, "riscv64": 41, "ppc64le": 20
 """libc has no function for it."""
 
 _STACK: Final = 1 << 16
+_SHARED_MEMORY: Final = 0x100
+_UNTIL_IT_ENDS: Final = 0x4000
 
 _WAIT_FOR_CLONES: Final = -0x80000000
 """__WCLONE, as a number with a sign."""
@@ -118,6 +122,8 @@ def unshare(flags: int) -> None:
 def ended_child(flags: int) -> int:
     """A child in new namespaces that has ended at once; /proc shows them until `reap`.
 
+    It has no memory of its own, for it needs none, and this process waits for its end.
+
     No fork: that runs handlers of every library in the child, which may start threads there (those
     of gRPC do), and a process with threads cannot have a user namespace made. And no process that
     lives: it would hold what this one has open, beyond the end of this one.
@@ -129,6 +135,7 @@ def ended_child(flags: int) -> int:
     try:
         end = ctypes.cast(_libc._exit, ctypes.c_void_p)
         # without SIGCHLD, so that nobody who waits for any child takes it away
+        flags |= _SHARED_MEMORY | _UNTIL_IT_ENDS
         pid = _libc.clone(end, ctypes.c_void_p(top), flags, None)
         _check(pid, "clone")
     finally:
@@ -139,6 +146,12 @@ def ended_child(flags: int) -> int:
 def reap(pid: int) -> None:
     """Forget such a child."""
     os.waitpid(pid, _WAIT_FOR_CLONES)
+
+
+def kill_and_reap(pid: int) -> None:
+    """End a child that nobody needs, and forget it."""
+    os.kill(pid, signal.SIGKILL)
+    os.waitpid(pid, 0)
 
 
 def setns(path: str, kind: int) -> None:
@@ -159,9 +172,35 @@ def namespace_path(kind: str, pid: int | str = "self") -> str:
     return f"/proc/{pid}/ns/{'mnt' if kind == 'mount' else kind}"
 
 
-def namespace(kind: str) -> int:
-    """The namespace this process is in, open."""
-    return os.open(namespace_path(kind), os.O_RDONLY | os.O_CLOEXEC)
+def namespace(kind: str, pid: int | str = "self") -> int:
+    """The namespace a process is in, open."""
+    return os.open(namespace_path(kind, pid), os.O_RDONLY | os.O_CLOEXEC)
+
+
+_trees: set[int] | None = None
+"""Descriptors of trees that are attached nowhere, while `trees_closed` lasts."""
+
+
+@contextmanager
+def trees_closed() -> Iterator[None]:
+    """Close at the end what was opened meanwhile and attached nowhere, whatever went wrong.
+
+    Such a tree is a mount, and may keep somebody's files from going.
+    """
+    global _trees
+    _trees = set()
+    try:
+        yield
+    finally:
+        for tree in _trees:
+            os.close(tree)
+        _trees = None
+
+
+def track_tree(tree: int) -> int:
+    if _trees is not None:
+        _trees.add(tree)
+    return tree
 
 
 def make_private() -> None:
@@ -180,7 +219,7 @@ def open_tree(path: str, *, folder: int = _AT_FDCWD, recursive: bool = True) -> 
     flags |= 0 if path else _AT_EMPTY_PATH
     fd = _libc.syscall(_OPEN_TREE, folder, os.fsencode(path), ctypes.c_uint(flags))
     _check(fd, f"open_tree {path}")
-    return int(fd)
+    return track_tree(int(fd))
 
 
 def new_tree(kind: str, options: dict[str, str] | None = None, *, attributes: int = 0) -> int:
@@ -194,7 +233,7 @@ def new_tree(kind: str, options: dict[str, str] | None = None, *, attributes: in
         _check(_libc.syscall(_FSCONFIG, fs, 6, None, None, 0), f"making a {kind}")
         fd = _libc.syscall(_FSMOUNT, fs, 1, attributes)
         _check(fd, f"fsmount {kind}")
-        return int(fd)
+        return track_tree(int(fd))
     finally:
         os.close(fs)
 
@@ -220,6 +259,8 @@ def attach(tree: int, target: str, *, place: int = _AT_FDCWD) -> None:
         moved = _libc.syscall(_MOVE_MOUNT, tree, b"", place, name, flags)
         _check(moved, f"mount on {target}")
     finally:
+        if _trees is not None:
+            _trees.discard(tree)
         os.close(tree)
 
 

@@ -10,7 +10,16 @@ from typing import Any, Final
 
 from corral.cluster.node.shim import calls, kernel
 
-__all__ = ["CAPABILITIES", "limit", "prepare", "restrict", "volunteer"]
+__all__ = [
+    "CAPABILITIES",
+    "call_filter",
+    "dropped",
+    "kept",
+    "limit",
+    "prepare",
+    "restrict",
+    "volunteer",
+]
 
 Spec = dict[str, Any]
 
@@ -73,17 +82,31 @@ def restrict(privileges: Spec) -> None:
 
     The filter comes before the capabilities: without them it could not be set.
     """
-    names = _names(privileges)
     if privileges.get("noNewPrivileges"):
         kernel.no_new_privileges()
-    kept = _bits(names)
-    for number in range(_last() + 1):
-        if not kept >> number & 1:
+    lost = dropped(privileges)
+    for number in range(lost.bit_length()):
+        if lost >> number & 1:
             kernel.drop_from_bounds(number)
-    if privileges.get("seccomp"):
-        kernel.filter_calls(calls.program(names))
+    if program := call_filter(privileges):
+        kernel.filter_calls(program)
 
 
 def settle_capabilities(privileges: Spec) -> None:
     """After the user has changed, which must not have capabilities unless it is root."""
-    kernel.set_capabilities(_bits(_names(privileges)) if os.geteuid() == 0 else 0)
+    kernel.set_capabilities(kept(privileges) if os.geteuid() == 0 else 0)
+
+
+def kept(privileges: Spec) -> int:
+    """Capabilities that its root has, as bits."""
+    return _bits(_names(privileges))
+
+
+def dropped(privileges: Spec) -> int:
+    """Capabilities that none of its processes ever has, as bits."""
+    return (1 << (_last() + 1)) - 1 & ~kept(privileges)
+
+
+def call_filter(privileges: Spec) -> bytes:
+    """What lets system calls through; empty for all."""
+    return calls.program(_names(privileges)) if privileges.get("seccomp") else b""

@@ -317,6 +317,7 @@ class Supervisor:
                         argv,
                         env,
                         settle=lambda: confinement.settle(spec, groups, cell),
+                        plan=self._around.plan(spec, groups, cell),
                         stdin=stdin,
                         tty=tty,
                         terminals=-1 if cell is None else cell.terminals,

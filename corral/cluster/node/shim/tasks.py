@@ -13,7 +13,8 @@ import termios
 from collections.abc import Callable
 from contextlib import AbstractContextManager, suppress
 
-from corral.cluster.node.shim import kernel
+from corral.cluster.node.shim import births, kernel
+from corral.cluster.node.shim.births import Plan, Report
 from corral.cluster.node.shim.wire import STDERR, STDOUT
 
 PATIENCE = 15.0
@@ -51,6 +52,8 @@ class Task:
         """Why it never became its program, in words."""
         self.told = -1
         """Where it says that, as long as nobody knows whether it has."""
+        self.explain: Callable[[bytes], str] = _words
+        """What it says, in words."""
 
     def resize(self, columns: int, rows: int) -> None:
         if self.tty and self.outputs:
@@ -61,7 +64,7 @@ class Task:
         """Take the status that waitpid gave."""
         if self.told >= 0:
             with suppress(BlockingIOError):
-                self.problem = os.read(self.told, _MOST_WORDS).decode(errors="replace")
+                self.problem = self.explain(os.read(self.told, _MOST_WORDS))
             os.close(self.told)
             self.told = -1
         self.signal = os.WTERMSIG(status) if os.WIFSIGNALED(status) else 0
@@ -73,6 +76,7 @@ def spawn(
     env: dict[str, str],
     *,
     settle: Callable[[], None],
+    plan: Plan | None = None,
     stdin: bool = False,
     tty: bool = False,
     terminals: int = -1,
@@ -81,17 +85,29 @@ def spawn(
     """Start a process in a session of its own, which dies with us. Raises StartError.
 
     ``terminals`` is the folder of terminals that it sees, if not ours. ``settle`` runs in the
-    child, last thing before it becomes the program. ``wait`` until it has; without, its ``problem``
+    child, last thing before it becomes the program; with a ``plan`` the child does that instead, in
+    which case it needs no copy of this process. ``wait`` until it has; without, its ``problem``
     is known at its end: where others of the container run, they can stop it before it has begun.
     """
     theirs, task = _terminal(terminals) if tty else _pipes(stdin=stdin)
     told, tell = os.pipe()
     shim = os.getpid()
-    pid = os.fork()
-    if pid == 0:
-        _become(argv, env, theirs, settle=settle, tty=tty, tell=tell, shim=shim)
-    for fd in {*theirs, tell}:
-        os.close(fd)
+    try:
+        if plan is not None:
+            pid = _start(argv, env, plan, task, streams=theirs, tell=tell)
+        else:
+            pid = os.fork()
+            if pid == 0:
+                _become(argv, env, theirs, settle=settle, tty=tty, tell=tell, shim=shim)
+    except BaseException as err:
+        for fd in {told, task.stdin, *task.outputs} - {-1}:
+            os.close(fd)
+        if isinstance(err, ValueError):
+            raise StartError(repr(err)) from err
+        raise
+    finally:
+        for fd in {*theirs, tell}:
+            os.close(fd)
     task.pid = pid
     if not wait:
         task.told = told
@@ -100,10 +116,46 @@ def spawn(
         os.waitpid(pid, 0)
         for fd in {task.stdin, *task.outputs} - {-1}:
             os.close(fd)
-        raise StartError(problem.decode(errors="replace"))
+        raise StartError(task.explain(problem))
     for fd in {task.stdin, *task.outputs} - {-1}:
         os.set_blocking(fd, False)
     return task
+
+
+def _words(said: bytes) -> str:
+    return said.decode(errors="replace")
+
+
+def _start(
+    argv: list[str],
+    env: dict[str, str],
+    plan: Plan,
+    task: Task,
+    *,
+    streams: list[int],
+    tell: int,
+) -> int:
+    """The child of a plan."""
+    program, folders = argv[0], _folders(env)
+    paths = [program] if "/" in program else [os.path.join(folder, program) for folder in folders]
+
+    def explain(said: bytes) -> str:
+        report = Report.read(said)
+        if report is None:
+            return _words(said)
+        problem = report.problem(paths, plan.folder)
+        return _because(program, problem, found=report.has_program, usable=report.can_execute)
+
+    if len(folders) > _MOST_FOLDERS:
+        err = OSError(errno.E2BIG, f"PATH has more than {_MOST_FOLDERS} folders")
+        raise StartError(_because(program, err, found=True, usable=True))
+    task.explain = explain
+    return births.start(paths, argv, env, plan, streams=streams, tell=tell, tty=task.tty)
+
+
+def _folders(env: dict[str, str]) -> list[str]:
+    """Where a program is looked for that is named without a folder."""
+    return env.get("PATH", os.defpath).split(os.pathsep)
 
 
 def _heard(told: int, pid: int) -> bytes:
@@ -221,15 +273,20 @@ def _become(
 
 
 def _why(program: str, err: OSError, env: dict[str, str]) -> str:
+    """Why it could not become the program, where it was to."""
+    # a folder of PATH that may not be looked into has no program for us
+    found = any(os.path.exists(os.path.join(folder, program)) for folder in _folders(env))
+    usable = err.filename is not None and os.access(str(err.filename), os.X_OK)
+    return _because(program, err, found=found, usable=usable)
+
+
+def _because(program: str, err: OSError, *, found: bool, usable: bool) -> str:
     """In the words people know from container runtimes."""
-    if "/" not in program and err.errno != errno.E2BIG:
-        # a folder of PATH that may not be looked into has no program for us
-        folders = env.get("PATH", os.defpath).split(os.pathsep)
-        if not any(os.path.exists(os.path.join(folder, program)) for folder in folders):
-            return f'exec: "{program}": executable file not found in $PATH'
+    if "/" not in program and err.errno != errno.E2BIG and not found:
+        return f'exec: "{program}": executable file not found in $PATH'
     if err.errno == errno.ENOENT and program in (err.filename, None):
         return f'exec: "{program}": stat {program}: no such file or directory'
-    if err.filename not in (None, program) and not os.access(str(err.filename), os.X_OK):
+    if err.filename not in (None, program) and not usable:
         return f'exec: "{program}": {err.filename}: {(err.strerror or str(err)).lower()}'
     return f'exec: "{program}": {(err.strerror or str(err)).lower()}'
 

@@ -49,6 +49,8 @@ _HIDDEN_PROC: Final = tuple(
 )  # fmt: skip
 _VOLUME: Final = kernel.NO_SUID | kernel.NO_DEVICES
 _SHOWN: Final = kernel.READ_ONLY | kernel.NO_SUID | kernel.NO_DEVICES
+PROC: Final = kernel.NO_SUID | kernel.NO_EXEC | kernel.NO_DEVICES
+"""How /proc is mounted."""
 _PLACE: Final = os.O_PATH | os.O_CLOEXEC
 _FOLDER: Final = _PLACE | os.O_DIRECTORY
 _LONGEST_PATH: Final = 4096
@@ -62,27 +64,24 @@ def build(
     *,
     owner: int = 0,
     users: int = -1,
+    proc: int = -1,
     before_volumes: Callable[[], None] = lambda: None,
 ) -> None:
     """Make the root and go there. Raises OSError.
 
     ``folder`` is any folder of the machine; ``owner`` is who has the container's own files, and
     ``users`` the user namespace by whose ids the files of volumes are seen, where it has one.
+    ``proc`` is a /proc that was made in its process namespace, where this process is not in that.
     ``before_volumes`` is called in the new root as long as it holds nothing of the container's.
     """
     view = spec["view"]
     mounts = sorted(spec.get("mounts", ()), key=lambda m: str(m["target"]).count("/"))
-    sources = [open_source(mount) for mount in mounts]
-    _make_places(mounts, sources, spec.get("cwd") or "/")
-    volumes = [
-        (mount["target"], _volume_tree(source, mount, users))
-        for mount, source in zip(mounts, sources, strict=True)
-    ]
+    volumes = _volumes(mounts, spec.get("cwd") or "/", users)
     shown = [(path, _open_shown(path, path)) for path in view["shown"]]
     shown.append(("/etc", _open_shown(view["etc"], "/etc")))
     devices = _devices(view.get("devices", ()))
     # while the machine's are in sight: only then may an ordinary user have new ones
-    kernel_trees = _kernel_trees(owner)
+    kernel_trees = _kernel_trees(owner, proc)
     root = kernel.new_tree("tmpfs", {"mode": "755", **_owned(owner)})
     umask = os.umask(0)
     own = _fill(root, view, owner)
@@ -109,6 +108,21 @@ def build(
 
 
 # -- what comes from the machine -------------------------------------------------------------------
+
+
+def _volumes(mounts: Sequence[Spec], cwd: str, users: int) -> list[tuple[str, int]]:
+    """Where each is to be, and its tree."""
+    sources: list[int] = []
+    try:
+        sources.extend(open_source(mount) for mount in mounts)
+        _make_places(mounts, sources, cwd)
+        return [
+            (mount["target"], _volume_tree(source, mount, users))
+            for mount, source in zip(mounts, sources, strict=True)
+        ]
+    finally:
+        for source in sources:
+            os.close(source)
 
 
 def _make_places(mounts: Sequence[Spec], sources: Sequence[int], folder: str) -> None:
@@ -160,10 +174,7 @@ def _make_file(volume: int, relative: str) -> None:
 
 def _volume_tree(source: int, mount: Spec, users: int) -> int:
     """A volume, attached nowhere yet, with its files seen as those of the container's users."""
-    try:
-        tree = kernel.open_tree("", folder=source)
-    finally:
-        os.close(source)
+    tree = kernel.open_tree("", folder=source)
     wanted = _VOLUME | (kernel.READ_ONLY if mount.get("readOnly") else 0)
     if users >= 0:
         try:
@@ -230,13 +241,13 @@ def _parents(root: int, name: str) -> None:
             os.mkdir(made, 0o755, dir_fd=root)
 
 
-def _kernel_trees(owner: int) -> list[tuple[str, int]]:
+def _kernel_trees(owner: int, proc: int) -> list[tuple[str, int]]:
     """File systems of the kernel: processes, terminals, shared memory."""
     quiet = kernel.NO_SUID | kernel.NO_EXEC
     shared = {"mode": "1777", **_owned(owner)}
     terminals = {"ptmxmode": "0666", "mode": "0620"}
     return [
-        ("/proc", kernel.new_tree("proc", attributes=quiet | kernel.NO_DEVICES)),
+        ("/proc", kernel.new_tree("proc", attributes=PROC) if proc < 0 else proc),
         ("/dev/shm", kernel.new_tree("tmpfs", shared, attributes=quiet | kernel.NO_DEVICES)),
         ("/dev/pts", kernel.new_tree("devpts", terminals, attributes=quiet)),
     ]
@@ -268,7 +279,7 @@ def _working_folder(spec: Spec, owner: int) -> None:
         return
     place = _open(there, _FOLDER)
     try:
-        place = _make_folders(place, parts[len(there) : -1], owner)
+        place = _exchanged(place, _make_folders(place, parts[len(there) : -1], owner))
         os.mkdir(parts[-1], dir_fd=place)
         if owner:
             user, group = owner + (spec.get("uid") or 0), owner + (spec.get("gid") or 0)
@@ -307,7 +318,7 @@ def _target(target: str, own: set[int], owner: int, *, is_folder: bool) -> int:
     try:
         if os.fstat(place).st_dev not in own:
             place = _exchanged(place, _mirror(place, "/" + "/".join(there), own))
-        place = _make_folders(place, parts[len(there) : -1], owner)
+        place = _exchanged(place, _make_folders(place, parts[len(there) : -1], owner))
         name = parts[-1]
         if is_folder:
             os.mkdir(name, 0o755, dir_fd=place)
@@ -344,13 +355,18 @@ def _deepest(parts: Sequence[str]) -> Sequence[str]:
 
 
 def _make_folders(place: int, names: Sequence[str], owner: int) -> int:
-    """Make folders one below the other; the last one, open, in place of ``place``."""
-    for name in names:
-        os.mkdir(name, 0o755, dir_fd=place)
-        if owner:
-            os.chown(name, owner, owner, dir_fd=place, follow_symlinks=False)
-        place = _exchanged(place, os.open(name, _FOLDER | os.O_NOFOLLOW, dir_fd=place))
-    return place
+    """Make folders one below the other; the last one, open, which is ``place`` without any."""
+    made = os.dup(place)
+    try:
+        for name in names:
+            os.mkdir(name, 0o755, dir_fd=made)
+            if owner:
+                os.chown(name, owner, owner, dir_fd=made, follow_symlinks=False)
+            made = _exchanged(made, os.open(name, _FOLDER | os.O_NOFOLLOW, dir_fd=made))
+    except BaseException:
+        os.close(made)
+        raise
+    return made
 
 
 def _exchanged(old: int, new: int) -> int:
@@ -361,9 +377,29 @@ def _exchanged(old: int, new: int) -> int:
 def _mirror(place: int, path: str, own: set[int]) -> int:
     """Put a private folder over one with all that it holds: something is to be added."""
     folder = os.open(".", os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC, dir_fd=place)
-    mode = stat.S_IMODE(os.fstat(folder).st_mode)
-    held = []
-    links = []
+    try:
+        mode = stat.S_IMODE(os.fstat(folder).st_mode)
+        links, held = _content(folder, path)
+        tree = kernel.new_tree("tmpfs", {"mode": f"{mode:o}"})
+        new = os.dup(tree)
+        try:
+            kernel.attach(tree, path, place=folder)
+            own.add(os.fstat(new).st_dev)
+            for target, name in links:
+                os.symlink(target, name, dir_fd=new)
+            for name, tree in held:
+                _show_again(tree, name, new)
+        except BaseException:
+            os.close(new)
+            raise
+    finally:
+        os.close(folder)
+    return new
+
+
+def _content(folder: int, path: str) -> tuple[list[tuple[str, str]], list[tuple[str, int]]]:
+    """The links in a folder, with where they lead, and all else, with a tree of it."""
+    links, held = [], []
     with os.scandir(folder) as entries:
         for number, entry in enumerate(entries):
             if number == _MOST_BESIDE:
@@ -372,20 +408,17 @@ def _mirror(place: int, path: str, own: set[int]) -> int:
                 links.append((os.readlink(entry.name, dir_fd=folder), entry.name))
             else:
                 held.append((entry.name, kernel.open_tree(entry.name, folder=folder)))
-    tree = kernel.new_tree("tmpfs", {"mode": f"{mode:o}"})
-    new = os.dup(tree)
-    kernel.attach(tree, path, place=folder)
-    os.close(folder)
-    own.add(os.fstat(new).st_dev)
-    for target, name in links:
-        os.symlink(target, name, dir_fd=new)
-    for name, tree in held:
-        if stat.S_ISDIR(os.stat(tree).st_mode):
-            os.mkdir(name, dir_fd=new)
-        else:
-            flags = os.O_CREAT | os.O_WRONLY | os.O_CLOEXEC
-            os.close(os.open(name, flags, 0o600, dir_fd=new))
-        place = os.open(name, _PLACE | os.O_NOFOLLOW, dir_fd=new)
+    return links, held
+
+
+def _show_again(tree: int, name: str, folder: int) -> None:
+    if stat.S_ISDIR(os.stat(tree).st_mode):
+        os.mkdir(name, dir_fd=folder)
+    else:
+        flags = os.O_CREAT | os.O_WRONLY | os.O_CLOEXEC
+        os.close(os.open(name, flags, 0o600, dir_fd=folder))
+    place = os.open(name, _PLACE | os.O_NOFOLLOW, dir_fd=folder)
+    try:
         kernel.attach(tree, name, place=place)
+    finally:
         os.close(place)
-    return new

@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING
 from corral.kube.lazy import lazily
 
 if TYPE_CHECKING:
+    from corral.families.federated.groups.family import register
     from corral.families.federated.groups.pools import Pools
-    from corral.families.federated.groups.reconciler import register
 
 __all__ = ["Pools", "register"]
 
-__getattr__ = lazily(__name__, {"pools": "Pools", "reconciler": "register"})
+__getattr__ = lazily(__name__, {"pools": "Pools", "family": "register"})

@@ -26,13 +26,13 @@ from corral.runtime import (
     Change,
     ChildWriter,
     Manager,
-    NotYetConsistent,
     Result,
     generation_changed,
     is_being_deleted,
     key_of,
     mapped,
     owner_by_uid,
+    spec_changed,
     uid_of,
 )
 from corral.runtime.family.statuses import StatusController
@@ -43,9 +43,6 @@ COMPONENT = "corral-federated"
 JOB_INDEX = "federated-job"
 GATHER = 0.02
 """Seconds for which tasks that end together may join one look at their round."""
-BEHIND = 0.1
-"""Seconds after which to look again while a cache is behind our own writes; they do not grow, for
-a watch that is away for long is no reason to be away for longer."""
 
 
 class Reconciler:
@@ -84,10 +81,7 @@ class Reconciler:
 
     async def reconcile(self, key: str) -> Result | None:
         """One look at one round."""
-        try:
-            self.caches.written.ensure_ready(key)
-        except NotYetConsistent:
-            return Result(BEHIND)
+        self.caches.written.ensure_ready(key)
         round_ = self.caches.rounds.store.get(key)
         if round_ is None or is_being_deleted(round_):
             # Its tasks go with it: they have owner references.
@@ -99,8 +93,8 @@ class Reconciler:
             result = await self._controller.sync(round_)
         except StillThere:
             return Result(1.0)
-        except (errors.Conflict, errors.NotFound):
-            return Result(0.05)  # it has changed, or is gone: look again
+        except errors.NotFound:
+            return Result(0.05)  # it is gone, or one of its tasks is: look again
         if result is None or is_over(round_):
             return result
         return Result(min(result.requeue_after or self._settings.resync, self._settings.resync))
@@ -144,15 +138,11 @@ def register(
         counted(manager, "traininground", reconciler.reconcile),
         workers=settings.workers,
     )
-    controller.watch(caches.rounds, when=_concerns_us)
+    controller.watch(caches.rounds, when=spec_changed)
     controller.watch(
         caches.tasks, owner_by_uid(caches.rounds), when=_phase_changed, after=lambda _: GATHER
     )
     controller.watch(caches.tasks, mapped(reconciler.late_rounds), when=_phase_changed)
-
-
-def _concerns_us(change: Change) -> bool:
-    return change.is_initial or generation_changed(change)
 
 
 def _phase_changed(change: Change) -> bool:

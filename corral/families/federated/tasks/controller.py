@@ -32,12 +32,11 @@ from corral.kube.types import Obj
 from corral.runtime import (
     ChildWriter,
     EventRecorder,
-    NotYetConsistent,
     Result,
     is_controlled_by,
     key_of,
-    version_of,
 )
+from corral.runtime.family.events import record
 from corral.runtime.family.refusals import is_passing, namespace_is_going
 from corral.runtime.family.statuses import StatusController
 
@@ -271,13 +270,9 @@ class TaskController:
     async def _write(self, task: Obj, draft: Draft) -> Obj:
         """Write the status, and say what has changed; the task as it is afterwards."""
         tools, old = self._tools, task.get("status") or {}
-        try:
-            written = await tools.statuses.write(task, draft.status)
-        except errors.Conflict as error:
-            raise NotYetConsistent(WASMTASKS, version_of(task), "unknown") from error
+        written = await tools.statuses.write(task, draft.status)
         if written is not task:
-            for event in transitions(old, draft.status):
-                tools.recorder.record(task, event.type, reason=event.reason, message=event.message)
+            record(tools.recorder, task, transitions(old, draft.status))
             if tools.metrics is not None:
                 tools.metrics.changed(task["metadata"]["namespace"], old, draft.status)
         return WASMTASKS.stamp(written)

@@ -11,8 +11,8 @@ from collections.abc import Callable, Iterator
 from typing import Final
 
 from corral.api.propeller.kinds import PROPLET_LABEL, WASMTASKS
+from corral.families.federated.groups.family import node_matters
 from corral.families.federated.groups.pools import PROPLET_INDEX, Pools
-from corral.families.federated.groups.reconciler import node_matters
 from corral.families.federated.reconciles import counted
 from corral.families.federated.settings import FederatedSettings
 from corral.families.federated.tasks.caches import Caches, index_by_task, waits_for
@@ -27,10 +27,10 @@ from corral.runtime import (
     ConsistencyStore,
     Manager,
     Result,
-    generation_changed,
+    ignore_creates,
     is_being_deleted,
     mapped,
-    metadata_changed,
+    spec_or_metadata_changed,
 )
 from corral.runtime.family.statuses import StatusController
 
@@ -113,25 +113,16 @@ def register(
         workers=settings.workers,
         timeout=settings.timeout,
     )
-    controller.watch(caches.tasks, when=_concerns_us)
+    controller.watch(caches.tasks, when=spec_or_metadata_changed)
     controller.watch(caches.tasks, lambda change: _freed(change, caches), when=_gives_way)
     controller.watch(caches.pods, mapped(index_by_task))
     for informer in caches.workloads.values():
-        controller.watch(informer, mapped(index_by_task), when=_was_there)
+        controller.watch(informer, mapped(index_by_task), when=ignore_creates)
     controller.watch(pools.groups, lambda change: list(_of_group(change, caches)))
     controller.watch(
         pools.nodes, lambda change: list(_of_node(change, caches, pools)), when=node_matters
     )
     controller.watch(pools.labelled, mapped(lambda pod: _of_proplet(_id(pod), caches)))
-
-
-def _concerns_us(change: Change) -> bool:
-    return change.is_initial or generation_changed(change) or metadata_changed(change)
-
-
-def _was_there(change: Change) -> bool:
-    """Not for what we have just made ourselves."""
-    return change.is_initial or change.type != "added"
 
 
 def _gives_way(change: Change) -> bool:

@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 from copy import deepcopy
-from typing import Any, Final, Literal, NamedTuple
+from typing import Any, Final
 
 from corral.families.federated.groups.proplets import Proplet
 from corral.families.federated.results import Extracted
 from corral.kube.resources import Resource
 from corral.kube.types import Obj
 from corral.runtime.conditions import find_condition, remove_condition, set_condition
+from corral.runtime.family.events import Event
 from corral.runtime.keys import format_time, uid_of
 
-__all__ = ["INVALID", "Draft", "Event", "is_over", "transitions"]
+__all__ = ["INVALID", "Draft", "is_over", "transitions"]
 
 INVALID: Final = "InvalidSpec"
 _READY: Final = "Ready"
@@ -131,14 +132,6 @@ class Draft:
             message=message[:_MESSAGE],
             now=self._now,
         )
-
-
-class Event(NamedTuple):
-    """To be recorded about the task."""
-
-    type: Literal["Normal", "Warning"]
-    reason: str
-    message: str
 
 
 def transitions(old: Obj, new: Obj) -> list[Event]:

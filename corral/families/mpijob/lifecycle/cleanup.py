@@ -22,13 +22,11 @@ from corral.kube.resources import JOBS, PODS, Resource
 from corral.kube.types import Obj
 from corral.runtime import (
     ChildWriter,
-    NotYetConsistent,
     Result,
     has_finalizer,
     is_being_deleted,
     is_controlled_by,
     remove_finalizer,
-    version_of,
 )
 from corral.runtime.family.batches import at_once, in_batches
 from corral.runtime.pods.states import moment
@@ -66,7 +64,7 @@ class Teardown:
         """Go on with a job that is being deleted; None when there is nothing left to do.
 
         Raises:
-            NotYetConsistent: the job has changed since it was read.
+            Conflict: the job has changed since it was read.
             ApiError, KubeConnectionError: something that may pass.
         """
         if not has_finalizer(job, names.FINALIZER):
@@ -146,13 +144,10 @@ class Teardown:
             logger.debug("%s has another %s by now", obj["metadata"]["name"], resource.kind)
 
     async def _release(self, job: Obj) -> None:
-        try:
-            await remove_finalizer(
-                self._client,
-                MPIJOBS,
-                job,
-                finalizer=names.FINALIZER,
-                field_manager=self._settings.field_manager,
-            )
-        except errors.Conflict as error:
-            raise NotYetConsistent(MPIJOBS, version_of(job), "unknown") from error
+        await remove_finalizer(
+            self._client,
+            MPIJOBS,
+            job,
+            finalizer=names.FINALIZER,
+            field_manager=self._settings.field_manager,
+        )

@@ -6,24 +6,15 @@ and words are Kubeflow's; ``MPIJobRestarting`` is ours.
 
 from __future__ import annotations
 
-from typing import Literal, NamedTuple
-
 from corral.api.mpi.status import CREATED, FAILED, RUNNING, SUCCEEDED, SUSPENDED
 from corral.families.mpijob.lifecycle.diagnosis import describe
 from corral.kube.types import Obj
 from corral.runtime.conditions import find_condition
+from corral.runtime.family.events import Event, became
 
-__all__ = ["COMPONENT", "Event", "became", "transitions"]
+__all__ = ["COMPONENT", "transitions"]
 
 COMPONENT = "mpi-job-controller"
-
-
-class Event(NamedTuple):
-    """To be recorded about the job."""
-
-    type: Literal["Normal", "Warning"]
-    reason: str
-    message: str
 
 
 def transitions(old: Obj, new: Obj) -> list[Event]:
@@ -44,13 +35,6 @@ def transitions(old: Obj, new: Obj) -> list[Event]:
     if _newly_failed(old, new):
         out.append(_told(new, FAILED)._replace(type="Warning"))
     return out
-
-
-def became(old: Obj, new: Obj, type: str, status: str) -> bool:
-    """Whether a condition has this status now and had another one, or none."""
-    before = find_condition(old.get("conditions"), type) or {}
-    after = find_condition(new.get("conditions"), type) or {}
-    return bool(after.get("status") == status and before.get("status") != status)
 
 
 def _newly_failed(old: Obj, new: Obj) -> bool:

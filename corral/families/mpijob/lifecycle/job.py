@@ -41,7 +41,7 @@ class JobController:
         """Bring the job one step on.
 
         Raises:
-            NotYetConsistent: the job has changed since it was read.
+            Conflict: the job has changed since it was read.
             ApiError, KubeConnectionError: something that may pass.
         """
         memory = self._memory(job)

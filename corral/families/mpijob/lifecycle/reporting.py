@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from corral.api.mpi.kinds import MPIJOBS
 from corral.families.mpijob.lifecycle.events import transitions
 from corral.families.mpijob.lifecycle.memory import Memory
 from corral.families.mpijob.metrics import MPIMetrics
-from corral.kube import errors
 from corral.kube.types import Obj
-from corral.runtime import EventRecorder, NotYetConsistent, version_of
+from corral.runtime import EventRecorder
+from corral.runtime.family.events import record
 from corral.runtime.family.statuses import StatusController
 
 __all__ = ["Teller"]
@@ -28,17 +27,13 @@ class Teller:
         """Give the job this status and say what has changed; the job as it is afterwards.
 
         Raises:
-            NotYetConsistent: the job has changed since it was read.
+            Conflict: the job has changed since it was read.
             NotFound: it is gone.
         """
         old = job.get("status") or {}
-        try:
-            written = await self._statuses.write(job, status)
-        except errors.Conflict as error:
-            raise NotYetConsistent(MPIJOBS, version_of(job), "unknown") from error
+        written = await self._statuses.write(job, status)
         if written is not job:
-            for event in transitions(old, status):
-                self._recorder.record(job, event.type, reason=event.reason, message=event.message)
+            record(self._recorder, job, transitions(old, status))
             if self._metrics is not None:
                 self._metrics.changed(old, status)
         return written

@@ -35,7 +35,6 @@ from corral.kube.client import KubeClient
 from corral.kube.types import Obj
 from corral.runtime import (
     ConsistencyStore,
-    NotYetConsistent,
     Result,
     add_finalizer,
     has_finalizer,
@@ -243,16 +242,13 @@ class Run:
 
     async def _add_finalizer(self) -> None:
         job = self._job
-        try:
-            self._job = await add_finalizer(
-                self._tools.client,
-                MPIJOBS,
-                job,
-                finalizer=names.FINALIZER,
-                field_manager=self._settings.field_manager,
-            )
-        except errors.Conflict as error:
-            raise NotYetConsistent(MPIJOBS, version_of(job), "unknown") from error
+        self._job = await add_finalizer(
+            self._tools.client,
+            MPIJOBS,
+            job,
+            finalizer=names.FINALIZER,
+            field_manager=self._settings.field_manager,
+        )
         self._tools.written.wrote_at(key_of(job), uid_of(job), MPIJOBS, version_of(self._job))
 
     async def _create_workers(self, decision: Decision) -> None:

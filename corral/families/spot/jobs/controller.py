@@ -43,7 +43,6 @@ from corral.kube.errors import (
     AlreadyExists,
     ApiError,
     BadRequest,
-    Conflict,
     Invalid,
     NotFound,
 )
@@ -64,7 +63,6 @@ from corral.runtime import (
     remove_finalizer,
     split_key,
     uid_of,
-    version_of,
 )
 from corral.runtime.family.statuses import StatusController
 from corral.runtime.owners import is_controlled_by
@@ -152,8 +150,6 @@ class JobReconciler:
             if problem and not is_over(job):
                 return await self._refuse(job, problem)
             return await self._look(job)
-        except Conflict as error:
-            raise NotYetConsistent(SPOTINSTANCEJOBS, version_of(job), "unknown") from error
         except NotFound:
             return None
 

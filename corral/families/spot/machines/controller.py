@@ -38,13 +38,12 @@ from corral.families.spot.machines.requested import Wish, machines_named, wishes
 from corral.families.spot.machines.settings import MachineSettings
 from corral.families.spot.machines.sweeping import Sweeping
 from corral.families.spot.machines.work import Works
-from corral.kube.errors import Conflict, NotFound
+from corral.kube.errors import NotFound
 from corral.kube.resources import NODES
 from corral.kube.types import Obj
 from corral.runtime import (
     ConsistencyStore,
     Manager,
-    NotYetConsistent,
     Result,
     TerminalError,
     add_finalizer,
@@ -65,7 +64,8 @@ logger = logging.getLogger(__name__)
 COMPONENT: Final = "corral-spot-machines"
 INSTANCE_INDEX: Final = "instance"
 JOB_INDEX: Final = "machines"
-_BEHIND: Final = 0.1
+_SOONEST: Final = 0.1
+"""Seconds between two looks at a machine, at least."""
 _OFFERS: Final = ""
 """In the place of a machine's name: work that is for all of them."""
 _JOIN: Final = "/join"
@@ -153,10 +153,7 @@ class MachineReconciler:
 
     async def reconcile(self, key: str) -> Result | None:
         """One look at one SpotInstanceVM."""
-        try:
-            self._written.ensure_ready(key)
-        except NotYetConsistent:
-            return Result(_BEHIND)
+        self._written.ensure_ready(key)
         found = self.vms.store.get(key)
         if found is None or (is_being_deleted(found) and not has_finalizer(found, VM_FINALIZER)):
             self._written.clear(key)
@@ -166,8 +163,6 @@ class MachineReconciler:
             return None
         try:
             return await self._sync(key, SPOTINSTANCEVMS.stamp(found))
-        except Conflict:
-            return Result(_BEHIND)
         except NotFound:
             return None
 
@@ -205,7 +200,7 @@ class MachineReconciler:
         if deleting and len(over) == len(known):
             await self._let_go(vm)
             return None
-        return Result(max(_BEHIND, min([*filter(None, waits), self._settings.resync])))
+        return Result(max(_SOONEST, min([*filter(None, waits), self._settings.resync])))
 
     async def _write(self, key: str, vm: Obj, wishes: Sequence[Wish], *, deleting: bool) -> Obj:
         """Bring the status up to date; the object as it is then. Raises Conflict, NotFound."""

@@ -5,7 +5,7 @@ They follow from the difference between two statuses, so each is said once, afte
 
 from __future__ import annotations
 
-from typing import Final, Literal, NamedTuple
+from typing import Final, Literal
 
 from corral.api.training.status import (
     CONDITION_FAILED,
@@ -17,20 +17,13 @@ from corral.api.training.status import (
 )
 from corral.kube.types import Obj
 from corral.runtime.conditions import find_condition
+from corral.runtime.family.events import Event, became
 
-__all__ = ["Event", "became", "transitions"]
+__all__ = ["transitions"]
 
 _TROUBLE: Final = frozenset({"ReplicaFailed", "PodLost"})
 _QUIET: Final = frozenset({"PodsPending", "PodsEnding", "Restarting", "Suspended", "Succeeded"})
 """Reasons for not running that are nothing to warn about, or that another event tells."""
-
-
-class Event(NamedTuple):
-    """To be recorded about the job."""
-
-    type: Literal["Normal", "Warning"]
-    reason: str
-    message: str
 
 
 def transitions(old: Obj, new: Obj) -> list[Event]:
@@ -52,13 +45,6 @@ def transitions(old: Obj, new: Obj) -> list[Event]:
     if became(old, new, CONDITION_FAILED, "True") and failed["reason"] != "InvalidSpec":
         out.append(Event("Warning", failed["reason"], failed["message"]))
     return out
-
-
-def became(old: Obj, new: Obj, type: str, status: str) -> bool:
-    """Whether a condition has this status now and had another one, or none."""
-    before = find_condition(old.get("conditions"), type) or {}
-    after = find_condition(new.get("conditions"), type) or {}
-    return bool(after.get("status") == status and before.get("status") != status)
 
 
 def _restarts(old: Obj, new: Obj) -> list[Event]:

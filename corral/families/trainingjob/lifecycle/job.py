@@ -37,12 +37,11 @@ from corral.kube.types import Obj
 from corral.runtime import (
     ChildWriter,
     EventRecorder,
-    NotYetConsistent,
     Result,
     key_of,
     uid_of,
-    version_of,
 )
+from corral.runtime.family.events import record
 from corral.runtime.family.refusals import is_passing, namespace_is_going
 from corral.runtime.family.statuses import StatusController
 from corral.runtime.sightings import Sightings
@@ -124,7 +123,7 @@ class JobController:
         """Bring the job one step on; ``checkpoints``: its own, and the one it is to start from.
 
         Raises:
-            NotYetConsistent: the job has changed since it was read.
+            Conflict: the job has changed since it was read.
             ApiError, KubeConnectionError: something that may pass.
         """
         memory, now = self._memory(job), self._wall()
@@ -171,11 +170,8 @@ class JobController:
             written = await self._statuses.write(job, status)
         except errors.NotFound:
             return None
-        except errors.Conflict as error:
-            raise NotYetConsistent(TRAININGJOBS, version_of(job), "unknown") from error
         if written is not job:
-            for event in transitions(old, status):
-                self._recorder.record(job, event.type, reason=event.reason, message=event.message)
+            record(self._recorder, job, transitions(old, status))
             if self._metrics is not None:
                 self._metrics.changed(old, status, now=now)
         return written

@@ -19,7 +19,7 @@ from starlette.responses import Response
 from corral.client.errors import Changed, Forbidden
 from corral.client.kinds import kind_of
 from corral.client.phases import section, sections, status_of, text
-from corral.client.translate import Asked, telling
+from corral.client.translate import ApiRequest, translating
 from corral.files.temporary import temporary
 from corral.gateway.problems import Refused
 from corral.gateway.rest.asks import Ask
@@ -245,7 +245,7 @@ async def _write(ask: Ask, said: Obj) -> None:
         name = text(metadata.get("name"))
         try:
             async with ask.gateway.lease(ask.caller) as jobs:
-                with telling(Asked("patch", resource, ask.namespace, name)):
+                with translating(ApiRequest("patch", resource, ask.namespace, name)):
                     await jobs.client.patch(
                         resource, name, patch=patch, namespace=ask.namespace, subresource="status"
                     )

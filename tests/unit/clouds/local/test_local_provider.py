@@ -32,6 +32,7 @@ from corral.clouds.local import Fault
 from corral.clouds.local.processes import Process
 from corral.clouds.local.records import Ended, Running
 from corral.clouds.notices import notices
+from tests.support.matrix import seeds
 from tests.unit.clouds.local.conftest import AGENT, Cloud, Until
 
 REF = VmRef("vm-0", "local-a")
@@ -133,7 +134,7 @@ async def test_vms_survive_their_maker(cloud: Cloud, until: Until) -> None:
     assert not any(process.alive for process in processes)
 
 
-@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("seed", seeds(4, always=2))
 async def test_a_maker_that_dies_at_any_moment_leaves_one_vm(
     cloud: Cloud, until: Until, seed: int
 ) -> None:

@@ -7,6 +7,7 @@ import random
 import shutil
 import sqlite3
 from collections.abc import AsyncIterator, Awaitable, Callable
+from itertools import pairwise
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -25,7 +26,9 @@ from corral.cluster.apiserver.store import (
     StoreError,
     Watch,
 )
+from corral.cluster.apiserver.store.watches import WAKES
 from corral.kube.types import Obj
+from tests.support.matrix import seeds
 
 TABLE = "/things"
 Opener = Callable[..., Awaitable[Store]]
@@ -502,6 +505,44 @@ async def test_waiting_events_keep_what_they_changed_when_history_forgets(
     assert first.prev is not None and first.prev.labels == {"in": "yes"}
 
 
+async def test_readers_are_woken_a_few_in_one_turn_of_the_event_loop(open_store: Opener) -> None:
+    store = await open_store()
+    awake: list[str] = []
+
+    async def read(flow: str) -> None:
+        watch = store.watch(TABLE, 0, flow=flow)
+        await watch.wait()
+        assert len(watch.drain()) == 3
+        awake.append(flow)
+
+    readers = [asyncio.create_task(read("loud")) for _ in range(40)]
+    readers.append(asyncio.create_task(read("quiet")))
+    await asyncio.sleep(0)
+    counts: list[int] = []
+    writes = [store.write(TABLE, name, thing(name), expect=None) for name in "abc"]
+    await asyncio.gather(*writes)  # one commit
+    while len(awake) < 41:
+        counts.append(len(awake))
+        await asyncio.sleep(0)
+    assert max(after - before for before, after in pairwise(counts)) == WAKES
+    assert awake.index("quiet") < 2 * WAKES
+    await asyncio.gather(*readers)
+
+
+async def test_a_namespace_has_its_own_events_only(open_store: Opener) -> None:
+    store = await open_store()
+    await put(store, "before")
+    every, mine = store.watch(TABLE, 0), store.watch(TABLE, 0, namespace="mine")
+    for name, namespace in (("a", "mine"), ("b", "other"), ("c", "")):
+        obj = thing(name)
+        obj["metadata"]["namespace"] = namespace
+        await store.write(TABLE, f"{namespace}/{name}", obj, expect=None)
+    assert len(every.drain()) == 4
+    assert [event.entry.name for event in mine.drain()] == ["a"]
+    replayed = store.watch(TABLE, 0, namespace="other").drain()
+    assert [event.entry.name for event in replayed] == ["b"]
+
+
 @pytest.mark.parametrize("how", ["end_watches", "close"])
 async def test_watches_end(open_store: Opener, how: str) -> None:
     store = await open_store()
@@ -517,7 +558,7 @@ async def test_watches_end(open_store: Opener, how: str) -> None:
 # -- against a model ------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.parametrize("seed", seeds(6, always=2))
 async def test_store_agrees_with_a_model(open_store: Opener, seed: int) -> None:
     """Random writes in random groups, restarts between: states, history and watches agree."""
     rng = random.Random(seed)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import itertools
 import os
-import shutil
 import ssl
 import sys
 import time
@@ -25,8 +24,9 @@ from corral.kube.errors import NotFound
 from corral.kube.resources import NAMESPACES, NODES, PODS, SERVICEACCOUNTS
 from corral.kube.types import Obj
 from tests.backends import Backend
+from tests.cluster.binaries import built, on_machine
 
-KUBECTL = shutil.which("kubectl") or ""
+KUBECTL = on_machine("kubectl") or built("kubectl") or ""
 LIMIT = 60.0
 WAIT = "import time; time.sleep(600)"
 

@@ -7,6 +7,7 @@ from contextlib import suppress
 from pathlib import Path
 
 import pytest
+import wasmtime
 from agent_world import World, state
 from node_waiting import until
 
@@ -175,7 +176,6 @@ async def test_access_in_the_words_of_a_kubelet(world: World) -> None:
 
 
 async def test_a_module_runs_as_a_container(world: World, mode: Mode) -> None:
-    wasmtime = pytest.importorskip("wasmtime")
     folder = world.folder.parent / "modules"
     folder.mkdir()
     code = """

@@ -17,6 +17,7 @@ from corral.cluster.node.container.logs import (
     tail_text,
 )  # fmt: skip
 from corral.cluster.node.shim.journal import Journal
+from tests.support.matrix import seeds
 
 ENTRIES = (
     "2026-01-02T03:04:05.000000001Z stdout F one\n"
@@ -119,7 +120,7 @@ async def test_follow_through_rotations(tmp_path: Path) -> None:
     assert b"".join(shown).split() == [b"%d" % number for number in range(count)]
 
 
-@pytest.mark.parametrize("turn", range(20))
+@pytest.mark.parametrize("turn", seeds(20, always=5))
 async def test_follow_while_files_are_renamed(tmp_path: Path, turn: int) -> None:
     """A rotation in the middle of a look costs nothing that is still there."""
     path = tmp_path / "0.log"

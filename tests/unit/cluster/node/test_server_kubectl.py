@@ -19,21 +19,41 @@ from server_node import KUBECTL, WAIT, HandNode, Kubectl, hand_node
 
 from corral.cluster.node.container.processes import Engine
 from tests.backends import Backend
+from tests.support.components import needs
+from tests.support.matrix import matrix
 
-pytestmark = pytest.mark.skipif(not KUBECTL, reason="kubectl is not installed")
+pytestmark = needs("kubectl", found=bool(KUBECTL))
 
 
-@pytest.fixture(params=[False, True], ids=["plain-node", "websocket-node"])
+WEBSOCKETS = ("websocket-node", "websocket-client")
+
+
+@pytest.fixture(
+    params=matrix(
+        ("plain-node", "spdy-client"),
+        WEBSOCKETS,
+        full=[("plain-node", "websocket-client"), ("websocket-node", "spdy-client")],
+    ),
+    ids="-".join,
+)
+def streams(request: pytest.FixtureRequest) -> tuple[str, str]:
+    """How the node and kubectl stream."""
+    chosen: tuple[str, str] = request.param
+    return chosen
+
+
+@pytest.fixture
 async def node(
-    request: pytest.FixtureRequest, backend: Backend, engine: Engine, tmp_path: Path
+    streams: tuple[str, str], backend: Backend, engine: Engine, tmp_path: Path
 ) -> AsyncIterator[HandNode]:
-    async with hand_node(backend, engine, tmp_path, websockets=request.param) as made:
+    websockets = streams[0] == WEBSOCKETS[0]
+    async with hand_node(backend, engine, tmp_path, websockets=websockets) as made:
         yield made
 
 
-@pytest.fixture(params=[False, True], ids=["spdy-client", "websocket-client"])
-def kubectl(request: pytest.FixtureRequest, node: HandNode, tmp_path: Path) -> Kubectl:
-    return Kubectl(node, tmp_path, websockets=request.param)
+@pytest.fixture
+def kubectl(streams: tuple[str, str], node: HandNode, tmp_path: Path) -> Kubectl:
+    return Kubectl(node, tmp_path, websockets=streams[1] == WEBSOCKETS[1])
 
 
 # -- exec --------------------------------------------------------------------------------------

@@ -6,10 +6,10 @@ from typing import Any, cast
 
 import pytest
 
-from corral.api.propeller.kinds import PROPLETGROUPS, WasmTask
+from corral.api.propeller.kinds import PROPLETGROUPS, PropletGroup, WasmTask
+from corral.families.federated.groups.family import group_status
 from corral.families.federated.groups.pools import NotListed, Pools
 from corral.families.federated.groups.proplets import Proplet
-from corral.families.federated.groups.reconciler import group_status
 from corral.families.federated.settings import FederatedSettings
 from corral.families.federated.tasks.placing import Placing
 from corral.kube.client import KubeClient
@@ -131,9 +131,9 @@ def test_a_group_that_selects_nothing(cluster: Cluster) -> None:
     group = cluster.group()
     group["spec"]["selector"] = {}
     assert cluster.choose(cluster.task("t")) == "NoProplets"
-    status = group_status(group, [], {}, last="", now="2027-01-15T08:00:00Z")
-    (ready,) = status["conditions"]
-    assert "matchLabels is empty" in ready["message"]
+    status = group_status(PropletGroup.read(group), [], {}, last="", now=0.0)
+    (ready,) = status.conditions or ()
+    assert "matchLabels is empty" in ready.message
 
 
 def test_groups_with_many_selectors_have_one_watch(cluster: Cluster) -> None:
@@ -228,7 +228,8 @@ def test_what_is_shown_of_a_group(cluster: Cluster) -> None:
         Proplet("a", "n1", "Pod", namespace="ns", heartbeat="2027-01-15T08:00:00Z"),
         Proplet("b", "n2", "Node", why="it is not ready: away"),
     ]
-    status = group_status(group, proplets, {"a": 2}, last="a", now="2027-01-15T08:00:00Z")
+    made = group_status(PropletGroup.read(group), proplets, {"a": 2}, last="a", now=0.0)
+    status = made.model_dump(by_alias=True, exclude_none=True)
     assert status["proplets"] == [
         {
             "id": "a", "alive": True, "taskCount": 2, "kind": "Pod", "namespace": "ns",

@@ -16,7 +16,7 @@ from corral.families.kafkaml.announcements import (
     positions_of,
     wanted_feeds,
 )
-from corral.families.kafkaml.matching import Wanted, matches
+from corral.families.kafkaml.deployments.matching import Wanted, matches
 from corral.families.kafkaml.settings import KafkaMLSettings
 from corral.podtools.kafka.messages import DataControl, MessageError
 

@@ -7,11 +7,13 @@ from typing import Any, cast
 import pytest
 
 from corral.families.kafkaml import objects
-from corral.families.kafkaml.deployments import DeploymentReconciler
+from corral.families.kafkaml.deployments.family import Deployments
+from corral.families.kafkaml.deployments.topics import FINALIZER
 from corral.families.kafkaml.settings import KafkaMLSettings
-from corral.families.kafkaml.topics import FINALIZER
 from corral.kube.client import KubeClient
+from corral.kube.resources import PODS
 from corral.runtime import Manager
+from corral.runtime.family.reconciler import FamilyReconciler
 from corral.runtime.keys import format_time
 
 NOW = 1_800_000_000.0
@@ -33,14 +35,15 @@ class Server:
 async def test_a_pod_that_does_not_end_is_not_waited_for_for_ever(ahead: float) -> None:
     server, times = Server(), [NOW]
     manager = Manager(cast(KubeClient, server))
-    reconciler = DeploymentReconciler(manager, KafkaMLSettings(), wall=lambda: times[-1])
+    family = Deployments(KafkaMLSettings(), manager.client, wall=lambda: times[-1])
+    reconciler = FamilyReconciler(manager, family)
     metadata = {"name": "learn", "namespace": "team", "resourceVersion": "1", "uid": "u"}
     going = {"deletionTimestamp": format_time(NOW + ahead), "finalizers": [FINALIZER]}
-    spec = {"modelRef": {"name": "m"}, "topics": {"retain": False}}
-    reconciler.deployments.replaced([{"metadata": {**metadata, **going}, "spec": spec}], "1")
+    spec = {"model": "m", "topics": {"retain": False}}
+    reconciler.caches.objects.replaced([{"metadata": {**metadata, **going}, "spec": spec}], "1")
     labels = {objects.DEPLOYMENT_LABEL: "learn"}
     pod = {"metadata": {**metadata, "name": "p", "labels": labels}, "status": {"phase": "Running"}}
-    reconciler.pods.replaced([pod], "1")
+    reconciler.caches.informer(PODS).replaced([pod], "1")
     for after in (0, PATIENCE - 1):
         times.append(NOW + after)
         assert await reconciler.reconcile("team/learn") is not None

@@ -5,6 +5,7 @@ from typing import Any
 import pytest
 
 from corral.api.kafkaml.kinds import Datasource, FederatedDeployment, MLModel
+from corral.api.kafkaml.status import ResultStatus
 from corral.api.kind import Kind
 from corral.families.kafkaml.objects import client_job
 from corral.families.kafkaml.settings import KafkaMLSettings
@@ -28,7 +29,7 @@ def read(kind: type[Kind], name: str, **spec: Any) -> Any:
 def variables(deployment: FederatedDeployment, source: Datasource) -> dict[str, Any]:
     model = read(MLModel, "digits", code="model = 1", framework="numpy")
     settings = KafkaMLSettings(kafka="kafka:9092")
-    result = {"id": 1, "federatedStringId": "abcd1234"}
+    result = ResultStatus(id=1, model="m", federated_string_id="abcd1234", status="created")
     job = client_job(deployment, result, model, source, 0, settings)
     assert job["spec"]["ttlSecondsAfterFinished"] == 100
     assert job["spec"]["backoffLimit"] == 1

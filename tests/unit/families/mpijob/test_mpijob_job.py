@@ -24,7 +24,7 @@ from corral.kube.resources import (
     SERVICES,
     Resource,
 )
-from corral.runtime import Change, Manager, NotYetConsistent, Result, RuntimeMetrics
+from corral.runtime import Change, Manager, Result, RuntimeMetrics
 from tests.unit.families.mpijob.mpijob_world import START, ended, make_job, over, stamp
 from tests.unit.families.trainingjob.trainingjob_fakes import FakeApi
 
@@ -456,7 +456,7 @@ class TestTrouble:
         desk = Desk()
         desk.sync()
         desk.change(MPIJOBS, "foo", {"metadata": {"labels": {"a": "b"}}})
-        with pytest.raises(NotYetConsistent):
+        with pytest.raises(errors.Conflict):
             await desk.reconciler.reconcile(KEY)
 
     async def test_an_invalid_job_is_told_once(self) -> None:

@@ -1,15 +1,11 @@
 """Kubeflow's own example manifests pass unchanged and become the objects that they should.
 
-They are read from the Go module cache: ``go mod download github.com/kubeflow/mpi-operator@v0.8.0``.
+`tests/real/build.sh mpi-examples` gets them from the Go module proxy.
 """
 
 from __future__ import annotations
 
-import os
-import shutil
-import subprocess
 from collections.abc import Iterator
-from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -21,30 +17,23 @@ from corral.families.mpijob.objects.builders import Children, children
 from corral.families.mpijob.objects.ssh import KeyPair
 from corral.families.mpijob.settings import ObjectSettings
 from corral.families.mpijob.validation import Context, judge
+from tests.cluster.binaries import folder, version
+from tests.support.components import skip
 
 Obj = dict[str, Any]
-MODULE = "github.com/kubeflow/mpi-operator@v0.8.0"
 KEYS = KeyPair(b"a", b"b")
 OUR_OWN = ("PRTE_MCA_",)
 """What is deliberately more than Kubeflow's."""
 
 
-@cache
-def module() -> Path | None:
-    """Where the sources are, if they are there."""
-    root = os.environ.get("GOMODCACHE", "")
-    if not root and (go := shutil.which("go")):
-        asked = [go, "env", "GOMODCACHE"]
-        root = subprocess.run(asked, capture_output=True, text=True, check=False).stdout.strip()
-    found = Path(root or Path.home() / "go/pkg/mod") / MODULE
-    return found if found.is_dir() else None
+def upstream() -> Path:
+    """The folder with Kubeflow's examples and definition."""
+    found = folder() / f"mpi-operator-{version('mpi_operator')}"
+    return found if (found / "crd.yaml").is_file() else skip("mpi-examples")
 
 
 def manifest(name: str) -> Obj:
-    folder = module()
-    if folder is None:
-        pytest.skip(f"{MODULE} is not in the Go module cache")
-    obj: Obj = yaml.safe_load((folder / "examples/v2beta1" / name).read_text())
+    obj: Obj = yaml.safe_load((upstream() / "examples" / name).read_text())
     obj["metadata"] |= {"namespace": "bar", "uid": "u-1"}
     return obj
 
@@ -195,10 +184,7 @@ def test_the_workers(name: str) -> None:
 
 def definition() -> Obj:
     """Kubeflow's definition."""
-    folder = module()
-    if folder is None:
-        pytest.skip(f"{MODULE} is not in the Go module cache")
-    text = (folder / "manifests/base/kubeflow.org_mpijobs.yaml").read_text()
+    text = (upstream() / "crd.yaml").read_text()
     crd: Obj = yaml.load(text, Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader))
     return crd
 

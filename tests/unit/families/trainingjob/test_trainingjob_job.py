@@ -161,7 +161,7 @@ async def test_a_conflict_is_tried_again_with_a_fresh_read() -> None:
     desk = Desk()
     desk.sync()
     desk.api.put(TRAININGJOBS, make_job(replicas=3))  # changed meanwhile
-    with pytest.raises(NotYetConsistent):
+    with pytest.raises(errors.Conflict):
         await desk.look(fresh=False)
     assert not desk.pods()
     await desk.look()

@@ -21,6 +21,7 @@ from corral.podtools.kafkaml.rounds import (
     answer_version,
     sent_version,
 )
+from tests.support.matrix import seeds
 
 ABC = ("a", "b", "c")
 
@@ -105,7 +106,7 @@ def test_a_life_of_two_rounds() -> None:
     assert [entry["version"] for entry in play.rounds.history] == [0, 1]
 
 
-@pytest.mark.parametrize("seed", range(20))
+@pytest.mark.parametrize("seed", seeds(20, always=5))
 def test_a_server_that_dies_anywhere_is_where_it_was(seed: int) -> None:
     rng = random.Random(seed)
     play = Play(rounds=4, k=2, timeout=0)

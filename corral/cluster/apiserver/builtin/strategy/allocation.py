@@ -15,7 +15,7 @@ from ipaddress import IPv4Network, IPv6Network, ip_address, ip_network
 from itertools import chain
 from typing import Any
 
-from corral.cluster.apiserver.builtin.validation.fields import repeated
+from corral.cluster.apiserver.builtin.validation.fields.errors import repeated
 from corral.cluster.apiserver.errors import FieldError, internal, invalid, invalid_value, show
 from corral.kube.types import Obj
 

@@ -8,52 +8,22 @@ rules of a kind live in the module named after its family; ``registry`` ties the
 
 from __future__ import annotations
 
-from corral.cluster.apiserver.builtin.validation.autoscaling import validate_scale
-from corral.cluster.apiserver.builtin.validation.meta import (
+from corral.cluster.apiserver.builtin.validation.fields.meta import (
     validate_object_meta,
     validate_object_meta_update,
 )
-from corral.cluster.apiserver.builtin.validation.names import (
-    NameRule,
-    name_any,
-    name_is_1035_label,
-    name_is_label,
-    name_is_path_segment,
-    name_is_subdomain,
-)
-from corral.cluster.apiserver.builtin.validation.pod_updates import validate_ephemeral_containers
+from corral.cluster.apiserver.builtin.validation.pods.updates import validate_ephemeral_containers
 from corral.cluster.apiserver.builtin.validation.registry import (
-    rules_for,
     validate_create,
     validate_status_update,
     validate_update,
 )
-from corral.cluster.apiserver.builtin.validation.reviews import (
-    validate_access_review,
-    validate_binding,
-    validate_eviction,
-    validate_token_request,
-    validate_token_review,
-)
 
 __all__ = [
-    "NameRule",
-    "name_any",
-    "name_is_1035_label",
-    "name_is_label",
-    "name_is_path_segment",
-    "name_is_subdomain",
-    "rules_for",
-    "validate_access_review",
-    "validate_binding",
     "validate_create",
     "validate_ephemeral_containers",
-    "validate_eviction",
     "validate_object_meta",
     "validate_object_meta_update",
-    "validate_scale",
     "validate_status_update",
-    "validate_token_request",
-    "validate_token_review",
     "validate_update",
 ]

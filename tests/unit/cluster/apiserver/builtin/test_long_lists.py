@@ -6,8 +6,9 @@ import pytest
 
 from corral.cluster.apiserver.apply import fields
 from corral.cluster.apiserver.builtin.strategy.volumewarnings import overlapping_path_warnings
-from corral.cluster.apiserver.builtin.validation import meta, resources
-from corral.cluster.apiserver.builtin.validation.fields import FieldError
+from corral.cluster.apiserver.builtin.validation.fields import meta
+from corral.cluster.apiserver.builtin.validation.fields.errors import Errors
+from corral.cluster.apiserver.builtin.validation.pods import resources
 
 
 def test_clashes_are_named_in_the_order_of_the_paths() -> None:
@@ -27,7 +28,7 @@ def test_clashes_are_named_in_the_order_of_the_paths() -> None:
 
 
 def test_errors_show_short_lists_whole() -> None:
-    errs: list[FieldError] = []
+    errs = Errors()
     ref = {"kind": "Pod", "apiVersion": "v1", "name": "x", "uid": "u", "controller": True}
     meta._check_owners(errs, [ref, ref], "p")
     assert '"name":"x","uid":"u","controller":true}]: Only one' in str(errs[0])

@@ -1,4 +1,4 @@
-"""Rules the recorded answers do not reach: sizes, reviews, metadata of updates, odd corners."""
+"""Rules the recorded answers do not reach: sizes, metadata of updates, odd corners."""
 
 from __future__ import annotations
 
@@ -7,26 +7,21 @@ from typing import Any
 import pytest
 
 from corral.cluster.apiserver.builtin.validation import (
-    name_is_1035_label,
-    validate_access_review,
-    validate_binding,
     validate_create,
     validate_ephemeral_containers,
-    validate_eviction,
     validate_object_meta,
     validate_object_meta_update,
-    validate_scale,
     validate_status_update,
-    validate_token_request,
     validate_update,
 )
-from corral.cluster.apiserver.builtin.validation.cron import schedule_error
-from corral.cluster.apiserver.builtin.validation.quantities import (
+from corral.cluster.apiserver.builtin.validation.fields.names import name_is_1035_label
+from corral.cluster.apiserver.builtin.validation.fields.quantities import (
     canonical,
     is_whole,
     nano,
     value_of,
 )
+from corral.cluster.apiserver.builtin.validation.workloads.cron import schedule_error
 
 
 def texts(problems: list[Any]) -> list[str]:
@@ -203,41 +198,6 @@ def job(**status: Any) -> dict[str, Any]:
 )
 def test_job_status_history(old: dict[str, Any], new: dict[str, Any], text: str) -> None:
     assert texts(validate_status_update("batch", "v1", "Job", job(**new), job(**old))) == [text]
-
-
-def test_reviews() -> None:
-    both = {"spec": {"resourceAttributes": {}, "nonResourceAttributes": {"path": "/x"}}}
-    assert texts(validate_access_review("SubjectAccessReview", both)) == [
-        'spec: Invalid value: {"Path":"/x","Verb":""}: exactly one of nonResourceAttributes or '
-        "resourceAttributes must be specified",
-        'spec.user: Invalid value: "": at least one of user or group must be specified',
-    ]
-    own = {"spec": {"resourceAttributes": {"verb": "get"}}}
-    assert validate_access_review("SelfSubjectAccessReview", own) == []
-    local = {"metadata": {"namespace": "n"}, "spec": {**own["spec"], "user": "u"}}
-    assert texts(validate_access_review("LocalSubjectAccessReview", local)) == [
-        'spec.resourceAttributes.namespace: Invalid value: "": must match metadata.namespace'
-    ]
-
-
-def test_token_requests() -> None:
-    assert texts(validate_token_request({"spec": {"expirationSeconds": 599}})) == [
-        "spec.expirationSeconds: Invalid value: 599: may not specify a duration less than "
-        "10 minutes"
-    ]
-    assert validate_token_request({"spec": {"expirationSeconds": 600}}) == []
-
-
-def test_bindings_scales_and_evictions() -> None:
-    assert texts(validate_binding({"target": {"kind": "Pod"}})) == [
-        'target.kind: Unsupported value: "Pod": supported values: "Node", "<empty>"',
-        "target.name: Required value",
-    ]
-    assert validate_binding({"target": {"name": "node-1"}}) == []
-    assert texts(validate_scale({"spec": {"replicas": -1}})) == [
-        "spec.replicas: Invalid value: -1: must be greater than or equal to 0"
-    ]
-    assert validate_eviction({"metadata": meta()}) == []
 
 
 @pytest.mark.parametrize(

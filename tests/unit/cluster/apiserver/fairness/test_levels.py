@@ -35,6 +35,7 @@ async def test_a_level_that_refuses_takes_as_many_at_once_as_upstream() -> None:
     catch_all = Level("catch-all")
     catch_all.configure(MANDATORY_LEVELS["catch-all"], SHARES)
     await seat(catch_all).take()
+    await seat(catch_all, "next").take()  # nobody waits yet
     others = [seat(catch_all, f"user-{number}") for number in range(12)]  # 600 * 5 / 245 in all
     tasks = [asyncio.create_task(other.take()) for other in others]
     await asyncio.sleep(0)
@@ -42,7 +43,7 @@ async def test_a_level_that_refuses_takes_as_many_at_once_as_upstream() -> None:
     with pytest.raises(errors.TooManyRequests):
         await seat(catch_all, "one more").take()
     assert catch_all.turns is not None
-    for _ in range(13):
+    for _ in range(14):
         catch_all.turns.give()
         await asyncio.sleep(0)
     await asyncio.gather(*tasks)
@@ -73,10 +74,52 @@ async def test_a_seat_is_lent_once_however_many_parts_of_its_request_wait() -> N
     await asyncio.sleep(0)
     assert turns.taken == 0
     for _ in range(2):
-        held.take_back()
+        await held.take_back()
         assert turns.taken == 0
-    held.take_back()
+    await held.take_back()
     assert turns.taken == 1
+    held.give()
+    await asyncio.sleep(0)
+    assert turns.taken == 0
+
+
+async def test_those_who_waited_for_the_same_thing_go_on_one_after_the_other() -> None:
+    found = level({"nominalConcurrencyShares": 5, "limitResponse": {"type": "Reject"}})
+    turns = found.turns
+    assert turns is not None and turns.places == 1
+    written: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+    running, most = 0, 0
+
+    async def write(flow: str) -> None:
+        nonlocal running, most
+        mine = seat(found, flow)
+        await mine.take()
+        assert mine.lend()
+        await written
+        await mine.take_back()
+        running += 1
+        most = max(most, running)
+        await asyncio.sleep(0)
+        running -= 1
+        mine.give()
+
+    writes = [asyncio.create_task(write(flow)) for flow in ("a", "b", "a", "b")]
+    for _ in range(20):
+        await asyncio.sleep(0)  # all of them wait for the disk
+    written.set_result(None)
+    await asyncio.gather(*writes)
+    await asyncio.sleep(0)
+    assert (most, turns.taken) == (1, 0)
+
+
+async def test_who_goes_away_while_waiting_elsewhere_leaves_no_place_taken() -> None:
+    found = level({"nominalConcurrencyShares": 5, "limitResponse": {"type": "Reject"}})
+    turns = found.turns
+    assert turns is not None
+    held = seat(found)
+    await held.take()
+    assert held.lend()
+    held.lost()
     held.give()
     await asyncio.sleep(0)
     assert turns.taken == 0

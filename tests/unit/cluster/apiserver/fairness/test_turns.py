@@ -81,3 +81,30 @@ async def test_who_goes_away_waits_no_more() -> None:
             async with asyncio.timeout(0):
                 await turns.take("a")
         assert turns.waiting == 0
+
+
+async def test_a_flow_that_would_be_next_does_not_wait_for_what_others_have_under_way() -> None:
+    turns = Turns(1, waiting_per_flow=10, waiting=100)
+    assert turns.take_next("loud")
+    assert not turns.take_next("loud")
+    waiting = [asyncio.create_task(turns.take("loud")) for _ in range(3)]
+    await asyncio.sleep(0)
+    assert turns.take_next("quiet")
+    assert turns.taken == 2
+    turns.give()  # back to the places there are: nobody else begins
+    assert not any(task.done() for task in waiting)
+    assert not turns.take_next("quiet")  # it had its turn, and the loud one none since
+    turns.give()
+    await asyncio.sleep(0)
+    assert [task.done() for task in waiting] == [True, False, False]
+    assert not turns.take_next("loud")
+    assert turns.take_next("quiet")
+    assert not turns.take_next("other")  # no more than twice the places
+    for task in waiting:
+        task.cancel()
+    await asyncio.gather(*waiting, return_exceptions=True)
+
+
+async def test_where_there_are_no_places_nobody_is_next() -> None:
+    turns = Turns(0, waiting_per_flow=10, waiting=100)
+    assert not turns.take_next("quiet")

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import os
 import re
-import shutil
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -13,28 +12,47 @@ from pathlib import Path
 import pytest
 from nodes_fakes import Cluster, pod, running_cluster
 
-KUBECTL = shutil.which("kubectl")
-pytestmark = pytest.mark.skipif(KUBECTL is None, reason="kubectl is not installed")
+from tests.cluster.binaries import built, on_machine
+from tests.support.components import needs
+from tests.support.matrix import matrix
+
+KUBECTL = on_machine("kubectl") or built("kubectl")
+pytestmark = needs("kubectl", found=bool(KUBECTL))
 LIMIT = 60.0
 COMMANDS = "KUBECTL_REMOTE_COMMAND_WEBSOCKETS"
 FORWARDS = "KUBECTL_PORT_FORWARD_WEBSOCKETS"
 
 
-@pytest.fixture(params=["spdy-kubelet", "websocket-kubelet"])
-async def cluster(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[Cluster]:
-    websockets = request.param == "websocket-kubelet"
+@pytest.fixture(
+    params=matrix(
+        ("spdy-kubelet", "spdy-client"),
+        ("websocket-kubelet", "websocket-client"),
+        full=[("spdy-kubelet", "websocket-client"), ("websocket-kubelet", "spdy-client")],
+    ),
+    ids="-".join,
+)
+def streams(request: pytest.FixtureRequest) -> tuple[str, str]:
+    """How the kubelet and kubectl stream."""
+    chosen: tuple[str, str] = request.param
+    return chosen
+
+
+@pytest.fixture
+async def cluster(streams: tuple[str, str], tmp_path: Path) -> AsyncIterator[Cluster]:
+    websockets = streams[0] == "websocket-kubelet"
     async with running_cluster(tmp_path, websockets=websockets) as made:
         yield made
 
 
-@pytest.fixture(params=["true", "false"], ids=["websocket-client", "spdy-client"])
-def environment(request: pytest.FixtureRequest, cluster: Cluster, tmp_path: Path) -> dict[str, str]:
+@pytest.fixture
+def environment(streams: tuple[str, str], cluster: Cluster, tmp_path: Path) -> dict[str, str]:
+    websockets = "true" if streams[1] == "websocket-client" else "false"
     return {
         "PATH": os.environ["PATH"],
         "HOME": str(tmp_path),
         "KUBECONFIG": str(cluster.kubeconfig(tmp_path)),
-        COMMANDS: request.param,
-        FORWARDS: request.param,
+        COMMANDS: websockets,
+        FORWARDS: websockets,
     }
 
 

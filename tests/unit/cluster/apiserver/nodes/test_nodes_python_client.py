@@ -9,10 +9,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from kubernetes import client, stream
 from nodes_fakes import Cluster, running_cluster
-
-client = pytest.importorskip("kubernetes.client")
-stream = pytest.importorskip("kubernetes.stream")
 
 
 @pytest.fixture(params=["spdy-kubelet", "websocket-kubelet"])

@@ -11,13 +11,10 @@ import pytest
 from corral.cluster.apiserver.crud.read import ListOptions, list_options
 from corral.cluster.apiserver.store import Limits
 from corral.kube import errors
-from corral.kube.selectors import Selector
-
-NONE = Selector()
 
 
 def options(**values: Any) -> ListOptions:
-    return ListOptions(NONE, NONE, **values)
+    return ListOptions(**values)
 
 
 def test_query_is_read(world: Any) -> None:
@@ -26,7 +23,10 @@ def test_query_is_read(world: Any) -> None:
         "limit": "5", "timeoutSeconds": "9", "allowWatchBookmarks": "true", "continue": "",
     }  # fmt: skip
     read = list_options(world.kind("configmaps"), query, watch=True)
-    assert str(read.labels) == "a=b" and str(read.fields) == "metadata.name=x"
+    assert read.labels is not None and read.fields is not None
+    assert read.labels({"a": "b"}) and not read.labels({"a": "c"})
+    assert read.fields({"metadata.name": "x"}) and not read.fields({"metadata.name": "y"})
+    assert read.selectors == ("a=b", "metadata.name=x")
     assert (read.version, read.limit, read.timeout, read.bookmarks) == ("7", 5, 9, True)
     assert read.initial_events is None and read.watch
 

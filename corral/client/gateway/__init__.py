@@ -1,0 +1,1 @@
+"""Jobs through a Corral gateway, over REST."""

@@ -1,0 +1,1 @@
+"""ConfigMaps, Secrets, Namespaces, Nodes, quotas and Events."""

@@ -1,0 +1,1 @@
+"""Services, endpoints, ingresses, network policies and addresses."""

@@ -1,0 +1,1 @@
+"""Pods and the templates of pods: their containers, volumes, placement and updates."""

@@ -1,0 +1,1 @@
+"""Persistent volumes, claims, and the classes and drivers behind them."""

@@ -1,0 +1,1 @@
+"""Kinds that run the cluster itself: access, admission, certificates, flow control, devices."""

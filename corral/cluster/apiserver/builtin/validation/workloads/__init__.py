@@ -1,0 +1,1 @@
+"""Kinds that make pods: deployments, sets, jobs, and what scales or protects them."""

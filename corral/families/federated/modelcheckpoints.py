@@ -1,0 +1,152 @@
+"""ModelCheckpoints: asks the registry for the model that a checkpoint names.
+
+Uploading: it is not there yet, or the registry does not answer. Ready: it can be pulled; its size
+and time are known. Failed: it was not there for too long, or is something else than it says.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Final, Literal
+
+from corral.api.propeller.kinds import ModelCheckpoint
+from corral.api.propeller.status import ModelCheckpointStatus
+from corral.families.federated.learning import LearningSettings
+from corral.families.federated.models import Places
+from corral.kube.client import KubeClient
+from corral.kube.types import Obj
+from corral.oci import Manifest, Reference, RegistryError, Unavailable
+from corral.oci import NotFound as NotInRegistry
+from corral.runtime.family.caches import Caches
+from corral.runtime.family.conditions import with_condition
+from corral.runtime.family.decision import Decision
+from corral.runtime.family.declaration import Family
+from corral.runtime.family.events import warning
+from corral.runtime.keys import format_time
+from corral.runtime.pods.states import moment
+from corral.runtime.sightings import Sightings
+
+__all__ = ["CheckpointSeen", "ModelCheckpoints"]
+
+_FIRST_WAIT: Final = 1.0
+_LAST_WAIT: Final = 30.0
+_MESSAGE: Final = 1024
+
+
+@dataclass(frozen=True, slots=True)
+class CheckpointSeen:
+    """A checkpoint, and what its registry says."""
+
+    checkpoint: ModelCheckpoint
+    manifest: Manifest | None
+    trouble: RegistryError | None
+    """Why there is no manifest; None as well where nobody asked for it."""
+    age: float
+    """Seconds since the checkpoint was made, or was changed last."""
+    now: float
+
+    @property
+    def status(self) -> ModelCheckpointStatus:
+        return self.checkpoint.status or ModelCheckpointStatus()
+
+    @property
+    def generation(self) -> int:
+        return int(self.checkpoint.metadata.get("generation") or 0)
+
+
+class ModelCheckpoints(Family[CheckpointSeen, ModelCheckpointStatus]):
+    """The family of ModelCheckpoints."""
+
+    kind = ModelCheckpoint
+    component = "corral-federated"
+
+    def __init__(
+        self,
+        settings: LearningSettings,
+        client: KubeClient,
+        *,
+        wall: Callable[[], float] = time.time,
+    ) -> None:
+        """``client`` reads the credentials of registries."""
+        self.settings: LearningSettings = settings
+        self._places = Places(client, settings)
+        self._wall = wall
+        self._sightings = Sightings()
+
+    async def observe(self, obj: Obj, caches: Caches) -> CheckpointSeen:
+        checkpoint, now = ModelCheckpoint.read(obj), self._wall()
+        seen = CheckpointSeen(checkpoint, None, None, self._age(checkpoint, now), now)
+        if _is_ready(seen):
+            return seen
+        try:
+            manifest = await self._manifest(obj)
+        except RegistryError as error:
+            return CheckpointSeen(checkpoint, None, error, seen.age, now)
+        return CheckpointSeen(checkpoint, manifest, None, seen.age, now)
+
+    async def _manifest(self, obj: Obj) -> Manifest:
+        registry = obj["spec"].get("registry") or {}
+        secret = str((registry.get("secretRef") or {}).get("name") or "")
+        reference = Reference.parse(obj["spec"]["modelRef"])
+        async with await self._places.open(obj["metadata"]["namespace"], secret) as artifacts:
+            return await artifacts.manifest(reference)
+
+    def _age(self, checkpoint: ModelCheckpoint, now: float) -> float:
+        metadata, status = checkpoint.metadata, checkpoint.status
+        generation = int(metadata.get("generation") or 0)
+        since = moment(metadata.get("creationTimestamp")) or now
+        if generation > 1 and (status is None or status.observed_generation != generation):
+            return 0.0
+        return max(now - self._sightings.since(since, now=now), 0.0)
+
+    def decide(self, seen: CheckpointSeen) -> Decision[ModelCheckpointStatus]:
+        if _is_ready(seen):
+            return Decision()
+        if seen.manifest is None:
+            return self._without(seen, seen.trouble)
+        wanted = seen.checkpoint.spec.digest
+        if wanted and wanted != seen.manifest.digest:
+            said = f"the registry has {seen.manifest.digest}, not {wanted}"
+            return _failed(seen, "DigestMismatch", said)
+        status = _status(seen, "Ready", "Ready", "the model can be pulled")
+        status.size_bytes, status.digest = seen.manifest.size, seen.manifest.digest
+        status.upload_time = status.upload_time or format_time(seen.now)
+        return Decision(status)
+
+    def _without(
+        self, seen: CheckpointSeen, trouble: RegistryError | None
+    ) -> Decision[ModelCheckpointStatus]:
+        if not isinstance(trouble, NotInRegistry | Unavailable):
+            return _failed(seen, "RegistryError", str(trouble))
+        if seen.age >= self.settings.upload_limit:
+            return _failed(seen, "NotFound", str(trouble))
+        status = _status(seen, "Uploading", "Uploading", str(trouble))
+        return Decision(status, requeue_after=min(max(seen.age, _FIRST_WAIT), _LAST_WAIT))
+
+
+def _is_ready(seen: CheckpointSeen) -> bool:
+    return seen.status.phase == "Ready" and seen.status.observed_generation == seen.generation
+
+
+def _failed(seen: CheckpointSeen, reason: str, message: str) -> Decision[ModelCheckpointStatus]:
+    events = () if seen.status.phase == "Failed" else (warning(reason, message),)
+    return Decision(_status(seen, "Failed", reason, message), events=events)
+
+
+def _status(
+    seen: CheckpointSeen, phase: Literal["Uploading", "Ready", "Failed"], reason: str, message: str
+) -> ModelCheckpointStatus:
+    status = seen.status.model_copy()
+    status.phase, status.message = phase, message[:_MESSAGE]
+    status.observed_generation = seen.generation
+    status.conditions = with_condition(
+        status.conditions,
+        "Ready",
+        status="True" if phase == "Ready" else "False",
+        reason=reason,
+        message=message[:_MESSAGE],
+        now=seen.now,
+    )
+    return status

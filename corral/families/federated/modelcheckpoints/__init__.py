@@ -1,1 +1,0 @@
-"""ModelCheckpoint: whether the model that it names can be pulled, and how large it is."""
