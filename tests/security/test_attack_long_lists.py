@@ -29,10 +29,11 @@ from corral.cluster.apiserver.builtin.strategy.volumewarnings import (
     MOST_CLASHES,
     overlapping_path_warnings,
 )
-from corral.cluster.apiserver.builtin.validation.core import basics, quotas
+from corral.cluster.apiserver.builtin.validation.core import nodes, quotas
 from corral.cluster.apiserver.builtin.validation.fields import meta
 from corral.cluster.apiserver.builtin.validation.fields.errors import Errors, FieldError
-from corral.cluster.apiserver.builtin.validation.network import networking, services
+from corral.cluster.apiserver.builtin.validation.network import policies as network_policies
+from corral.cluster.apiserver.builtin.validation.network import services
 from corral.cluster.apiserver.builtin.validation.pods import aggregates as pod_resources
 from corral.cluster.apiserver.builtin.validation.pods import (
     environment,
@@ -41,8 +42,9 @@ from corral.cluster.apiserver.builtin.validation.pods import (
     scheduling,
 )
 from corral.cluster.apiserver.builtin.validation.pods import updates as pod_updates
-from corral.cluster.apiserver.builtin.validation.storage import classes as storage
-from corral.cluster.apiserver.builtin.validation.system import cluster_kinds, policies, webhooks
+from corral.cluster.apiserver.builtin.validation.storage import classes
+from corral.cluster.apiserver.builtin.validation.system import certificates, policies, webhooks
+from corral.cluster.apiserver.builtin.validation.system import classes as system_classes
 from corral.cluster.apiserver.builtin.validation.workloads import job_policies
 from corral.cluster.apiserver.builtin.validation.workloads import replicated as workloads
 from corral.kube.errors import Invalid
@@ -115,17 +117,17 @@ def claims(errs: Errors, n: int) -> None:
 def class_tolerations(errs: Errors, n: int) -> None:
     listed = [{"key": t("k", i), "operator": t("Exists")} for i in range(n)]
     made = {"handler": "h", "scheduling": {"tolerations": listed}}
-    cluster_kinds.validate_runtime_class(errs, made)
+    system_classes._RUNTIME_CLASS(errs, made)
 
 
 def node_addresses(errs: Errors, n: int) -> None:
     addresses = [{"type": t("Hostname"), "address": t("a", i)} for i in range(n)]
-    basics.validate_node_update(errs, {"status": {"addresses": addresses}}, {})
+    nodes.validate_node_update(errs, {"status": {"addresses": addresses}}, {})
 
 
 def usages(errs: Errors, n: int) -> None:
     spec = {"usages": [t("u", i) for i in range(n)]}
-    cluster_kinds.validate_signing_request(errs, {"spec": spec})
+    certificates._SIGNING_REQUEST(errs, {"spec": spec})
 
 
 def file_keys(errs: Errors, n: int) -> None:
@@ -142,12 +144,12 @@ def indexes(errs: Errors, n: int) -> None:
 
 def resource_names(errs: Errors, n: int) -> None:
     rule = {"resourceNames": [t("n", i) for i in range(n)]}
-    policies._check_match(errs, {"resourceRules": [rule]}, "p")
+    policies._MATCH(errs, {"resourceRules": [rule]}, "p")
 
 
 def actions(errs: Errors, n: int) -> None:
     spec = {"policyName": "x", "validationActions": [t("a", i) for i in range(n)]}
-    policies.validate_policy_binding(errs, {"spec": spec})
+    policies._BINDING(errs, {"spec": spec})
 
 
 def topologies(errs: Errors, n: int) -> None:
@@ -156,12 +158,12 @@ def topologies(errs: Errors, n: int) -> None:
         for i in range(n)
     ]
     many = {"key": "k", "values": [t("v", i) for i in range(n)]}
-    storage._check_topologies(errs, [*terms, {"matchLabelExpressions": [many]}])
+    classes._check_topologies(errs, [*terms, {"matchLabelExpressions": [many]}], "p")
 
 
 def topology_keys(errs: Errors, n: int) -> None:
     driver = {"name": "d", "nodeID": "i", "topologyKeys": [t("k", i) for i in range(n)]}
-    storage.validate_csi_node(errs, {"spec": {"drivers": [driver]}})
+    classes._check_node(errs, {"spec": {"drivers": [driver]}})
 
 
 def review_versions(errs: Errors, n: int) -> None:
@@ -210,7 +212,7 @@ def blocks(errs: Errors, n: int) -> None:
         {"ingress": [{"from": [{"ipBlock": {"cidr": t("10.0.0.0/", i)}} for i in range(n)]}]}
         for _ in range(2)
     )
-    networking.validate_network_policy_update(errs, {"spec": new}, {"spec": old})
+    network_policies.validate_network_policy_update(errs, {"spec": new}, {"spec": old})
 
 
 def sidecars(n: int) -> Obj:
@@ -367,7 +369,7 @@ def unknown_names(errs: Errors) -> None:
 
 def empty_steps(errs: Errors) -> None:
     service = {"namespace": "n", "name": "x", "port": 443, "path": "/" * 20_000}
-    webhooks.check_webhook_service(errs, service, "p")
+    webhooks._check_service(errs, service, "p")
 
 
 def foreign_addresses(errs: Errors) -> None:
