@@ -32,21 +32,23 @@ from corral.cluster.apiserver.builtin.strategy.volumewarnings import (
 from corral.cluster.apiserver.builtin.validation.core import nodes, quotas
 from corral.cluster.apiserver.builtin.validation.fields import meta
 from corral.cluster.apiserver.builtin.validation.fields.errors import Errors, FieldError
-from corral.cluster.apiserver.builtin.validation.network import policies as network_policies
-from corral.cluster.apiserver.builtin.validation.network import services
-from corral.cluster.apiserver.builtin.validation.pods import aggregates as pod_resources
+from corral.cluster.apiserver.builtin.validation.network import network_policies, services
 from corral.cluster.apiserver.builtin.validation.pods import (
+    aggregates,
     environment,
     pods,
     resources,
     scheduling,
+    updates,
 )
-from corral.cluster.apiserver.builtin.validation.pods import updates as pod_updates
 from corral.cluster.apiserver.builtin.validation.storage import classes
-from corral.cluster.apiserver.builtin.validation.system import certificates, policies, webhooks
-from corral.cluster.apiserver.builtin.validation.system import classes as system_classes
-from corral.cluster.apiserver.builtin.validation.workloads import job_policies
-from corral.cluster.apiserver.builtin.validation.workloads import replicated as workloads
+from corral.cluster.apiserver.builtin.validation.system import (
+    admission_policies,
+    certificates,
+    leases,
+    webhooks,
+)
+from corral.cluster.apiserver.builtin.validation.workloads import job_policies, replicated
 from corral.kube.errors import Invalid
 from tests.backends import Backend
 from tests.cluster.objects import Objects
@@ -117,7 +119,7 @@ def claims(errs: Errors, n: int) -> None:
 def class_tolerations(errs: Errors, n: int) -> None:
     listed = [{"key": t("k", i), "operator": t("Exists")} for i in range(n)]
     made = {"handler": "h", "scheduling": {"tolerations": listed}}
-    system_classes._RUNTIME_CLASS(errs, made)
+    leases._RUNTIME_CLASS(errs, made)
 
 
 def node_addresses(errs: Errors, n: int) -> None:
@@ -144,12 +146,12 @@ def indexes(errs: Errors, n: int) -> None:
 
 def resource_names(errs: Errors, n: int) -> None:
     rule = {"resourceNames": [t("n", i) for i in range(n)]}
-    policies._MATCH(errs, {"resourceRules": [rule]}, "p")
+    admission_policies._MATCH(errs, {"resourceRules": [rule]}, "p")
 
 
 def actions(errs: Errors, n: int) -> None:
     spec = {"policyName": "x", "validationActions": [t("a", i) for i in range(n)]}
-    policies._BINDING(errs, {"spec": spec})
+    admission_policies._BINDING(errs, {"spec": spec})
 
 
 def topologies(errs: Errors, n: int) -> None:
@@ -174,7 +176,7 @@ def claim_templates(errs: Errors, n: int) -> None:
     made = [{"metadata": {"name": t("c", i)}} for i in range(n)]
     volumes = [{"name": t("v", i)} for i in range(n)]
     spec = {"template": {"spec": {"volumes": volumes}}, "volumeClaimTemplates": made}
-    workloads._with_claim_volumes(spec)
+    replicated._with_claim_volumes(spec)
 
 
 def profiles(errs: Errors, n: int) -> None:
@@ -188,7 +190,7 @@ def kept_tolerations(errs: Errors, n: int) -> None:
         {"tolerations": [{"key": t("k", i), "operator": "Exists"} for i in range(n)]}
         for _ in range(2)
     )
-    pod_updates._check_tolerations(errs, new, old)
+    updates._check_tolerations(errs, new, old)
 
 
 def transitions(errs: Errors, n: int) -> None:
@@ -197,7 +199,7 @@ def transitions(errs: Errors, n: int) -> None:
         for state in ({"terminated": {"exitCode": 1}}, {})
     )
     spec = {"containers": [{"name": t("c", i)} for i in range(n)]}
-    pod_updates._check_transitions(errs, running, ended, spec)
+    updates._check_transitions(errs, running, ended, spec)
 
 
 def addresses(errs: Errors, n: int) -> None:
@@ -223,7 +225,7 @@ def sidecars(n: int) -> Obj:
 
 
 def sidecar_requests(errs: Errors, n: int) -> None:
-    pod_resources.check_pod_resources(errs, sidecars(n), "p")
+    aggregates.check_pod_resources(errs, sidecars(n), "p")
 
 
 def pod_level(errs: Errors, n: int) -> None:
