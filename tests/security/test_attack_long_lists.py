@@ -29,22 +29,26 @@ from corral.cluster.apiserver.builtin.strategy.volumewarnings import (
     MOST_CLASHES,
     overlapping_path_warnings,
 )
-from corral.cluster.apiserver.builtin.validation.core import basics, quotas
+from corral.cluster.apiserver.builtin.validation.core import nodes, quotas
 from corral.cluster.apiserver.builtin.validation.fields import meta
 from corral.cluster.apiserver.builtin.validation.fields.errors import Errors, FieldError
-from corral.cluster.apiserver.builtin.validation.network import networking, services
-from corral.cluster.apiserver.builtin.validation.pods import aggregates as pod_resources
+from corral.cluster.apiserver.builtin.validation.network import network_policies, services
 from corral.cluster.apiserver.builtin.validation.pods import (
+    aggregates,
     environment,
     pods,
     resources,
     scheduling,
+    updates,
 )
-from corral.cluster.apiserver.builtin.validation.pods import updates as pod_updates
-from corral.cluster.apiserver.builtin.validation.storage import classes as storage
-from corral.cluster.apiserver.builtin.validation.system import cluster_kinds, policies, webhooks
-from corral.cluster.apiserver.builtin.validation.workloads import job_policies
-from corral.cluster.apiserver.builtin.validation.workloads import replicated as workloads
+from corral.cluster.apiserver.builtin.validation.storage import classes
+from corral.cluster.apiserver.builtin.validation.system import (
+    admission_policies,
+    certificates,
+    leases,
+    webhooks,
+)
+from corral.cluster.apiserver.builtin.validation.workloads import job_policies, replicated
 from corral.kube.errors import Invalid
 from tests.backends import Backend
 from tests.cluster.objects import Objects
@@ -115,17 +119,17 @@ def claims(errs: Errors, n: int) -> None:
 def class_tolerations(errs: Errors, n: int) -> None:
     listed = [{"key": t("k", i), "operator": t("Exists")} for i in range(n)]
     made = {"handler": "h", "scheduling": {"tolerations": listed}}
-    cluster_kinds.validate_runtime_class(errs, made)
+    leases._RUNTIME_CLASS(errs, made)
 
 
 def node_addresses(errs: Errors, n: int) -> None:
     addresses = [{"type": t("Hostname"), "address": t("a", i)} for i in range(n)]
-    basics.validate_node_update(errs, {"status": {"addresses": addresses}}, {})
+    nodes.validate_node_update(errs, {"status": {"addresses": addresses}}, {})
 
 
 def usages(errs: Errors, n: int) -> None:
     spec = {"usages": [t("u", i) for i in range(n)]}
-    cluster_kinds.validate_signing_request(errs, {"spec": spec})
+    certificates._SIGNING_REQUEST(errs, {"spec": spec})
 
 
 def file_keys(errs: Errors, n: int) -> None:
@@ -142,12 +146,12 @@ def indexes(errs: Errors, n: int) -> None:
 
 def resource_names(errs: Errors, n: int) -> None:
     rule = {"resourceNames": [t("n", i) for i in range(n)]}
-    policies._check_match(errs, {"resourceRules": [rule]}, "p")
+    admission_policies._MATCH(errs, {"resourceRules": [rule]}, "p")
 
 
 def actions(errs: Errors, n: int) -> None:
     spec = {"policyName": "x", "validationActions": [t("a", i) for i in range(n)]}
-    policies.validate_policy_binding(errs, {"spec": spec})
+    admission_policies._BINDING(errs, {"spec": spec})
 
 
 def topologies(errs: Errors, n: int) -> None:
@@ -156,12 +160,12 @@ def topologies(errs: Errors, n: int) -> None:
         for i in range(n)
     ]
     many = {"key": "k", "values": [t("v", i) for i in range(n)]}
-    storage._check_topologies(errs, [*terms, {"matchLabelExpressions": [many]}])
+    classes._check_topologies(errs, [*terms, {"matchLabelExpressions": [many]}], "p")
 
 
 def topology_keys(errs: Errors, n: int) -> None:
     driver = {"name": "d", "nodeID": "i", "topologyKeys": [t("k", i) for i in range(n)]}
-    storage.validate_csi_node(errs, {"spec": {"drivers": [driver]}})
+    classes._check_node(errs, {"spec": {"drivers": [driver]}})
 
 
 def review_versions(errs: Errors, n: int) -> None:
@@ -172,7 +176,7 @@ def claim_templates(errs: Errors, n: int) -> None:
     made = [{"metadata": {"name": t("c", i)}} for i in range(n)]
     volumes = [{"name": t("v", i)} for i in range(n)]
     spec = {"template": {"spec": {"volumes": volumes}}, "volumeClaimTemplates": made}
-    workloads._with_claim_volumes(spec)
+    replicated._with_claim_volumes(spec)
 
 
 def profiles(errs: Errors, n: int) -> None:
@@ -186,7 +190,7 @@ def kept_tolerations(errs: Errors, n: int) -> None:
         {"tolerations": [{"key": t("k", i), "operator": "Exists"} for i in range(n)]}
         for _ in range(2)
     )
-    pod_updates._check_tolerations(errs, new, old)
+    updates._check_tolerations(errs, new, old)
 
 
 def transitions(errs: Errors, n: int) -> None:
@@ -195,7 +199,7 @@ def transitions(errs: Errors, n: int) -> None:
         for state in ({"terminated": {"exitCode": 1}}, {})
     )
     spec = {"containers": [{"name": t("c", i)} for i in range(n)]}
-    pod_updates._check_transitions(errs, running, ended, spec)
+    updates._check_transitions(errs, running, ended, spec)
 
 
 def addresses(errs: Errors, n: int) -> None:
@@ -210,7 +214,7 @@ def blocks(errs: Errors, n: int) -> None:
         {"ingress": [{"from": [{"ipBlock": {"cidr": t("10.0.0.0/", i)}} for i in range(n)]}]}
         for _ in range(2)
     )
-    networking.validate_network_policy_update(errs, {"spec": new}, {"spec": old})
+    network_policies.validate_network_policy_update(errs, {"spec": new}, {"spec": old})
 
 
 def sidecars(n: int) -> Obj:
@@ -221,7 +225,7 @@ def sidecars(n: int) -> Obj:
 
 
 def sidecar_requests(errs: Errors, n: int) -> None:
-    pod_resources.check_pod_resources(errs, sidecars(n), "p")
+    aggregates.check_pod_resources(errs, sidecars(n), "p")
 
 
 def pod_level(errs: Errors, n: int) -> None:
@@ -367,7 +371,7 @@ def unknown_names(errs: Errors) -> None:
 
 def empty_steps(errs: Errors) -> None:
     service = {"namespace": "n", "name": "x", "port": 443, "path": "/" * 20_000}
-    webhooks.check_webhook_service(errs, service, "p")
+    webhooks._check_service(errs, service, "p")
 
 
 def foreign_addresses(errs: Errors) -> None:

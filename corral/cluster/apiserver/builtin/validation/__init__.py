@@ -3,7 +3,8 @@
 ``validate_create``, ``validate_update`` and ``validate_status_update`` return every breach of an
 object that is already normalised and defaulted, in the order the reference server lists them;
 an empty list means the object may be stored. Nothing here does I/O or changes its input. The
-rules of a kind live in the module named after its family; ``registry`` ties them to kinds.
+rules of a kind are declared in the package of its family as ``KINDS``, most of them as tables in
+the vocabulary of ``fields.check``; ``registry`` collects them.
 """
 
 from __future__ import annotations

@@ -16,24 +16,24 @@ from corral.cluster.apiserver.builtin.validation.fields.meta import (
 from corral.cluster.apiserver.builtin.validation.fields.names import name_is_path_segment
 from corral.cluster.apiserver.builtin.validation.fields.rules import Change, Kinds, Rules
 from corral.cluster.apiserver.builtin.validation.network import (
-    addresses,
+    address_blocks,
     endpoints,
     ingresses,
+    network_policies,
     services,
 )
-from corral.cluster.apiserver.builtin.validation.network import policies as network_policies
 from corral.cluster.apiserver.builtin.validation.pods import updates
 from corral.cluster.apiserver.builtin.validation.storage import claims, classes
 from corral.cluster.apiserver.builtin.validation.system import (
+    admission_policies,
     api_services,
     certificates,
     devices,
     flowcontrol,
-    policies,
+    leases,
     rbac,
     webhooks,
 )
-from corral.cluster.apiserver.builtin.validation.system import classes as system_classes
 from corral.cluster.apiserver.builtin.validation.workloads import autoscaling, jobs, replicated
 from corral.kube.types import Obj
 
@@ -41,23 +41,23 @@ __all__ = ["validate_create", "validate_status_update", "validate_update"]
 
 _RULES: Kinds = {
     **config.KINDS,
-    **nodes.KINDS,
     **events.KINDS,
+    **nodes.KINDS,
     **quotas.KINDS,
+    **address_blocks.KINDS,
     **endpoints.KINDS,
-    **addresses.KINDS,
     **ingresses.KINDS,
     **network_policies.KINDS,
     **services.KINDS,
     **updates.KINDS,
     **claims.KINDS,
     **classes.KINDS,
+    **admission_policies.KINDS,
     **api_services.KINDS,
     **certificates.KINDS,
-    **system_classes.KINDS,
     **devices.KINDS,
     **flowcontrol.KINDS,
-    **policies.KINDS,
+    **leases.KINDS,
     **rbac.KINDS,
     **webhooks.KINDS,
     **autoscaling.KINDS,

@@ -16,14 +16,14 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, TypeAlias
 
 from corral.cluster.apiserver.builtin.validation.fields import names
-from corral.cluster.apiserver.builtin.validation.fields.errors import NEGATIVE, Errors, non_negative
+from corral.cluster.apiserver.builtin.validation.fields.errors import NEGATIVE, Errors
 from corral.cluster.apiserver.builtin.validation.fields.quantities import canonical, nano
 from corral.kube.types import Obj
 
 __all__ = [
-    "LABEL", "PATH_SEGMENT", "PORT", "QUALIFIED", "SUBDOMAIN", "Check", "always", "at", "at_most",
-    "choice", "counts", "each", "fewer", "format_of", "given", "holds", "inside", "items", "joined",
-    "needed", "no_repeats", "not_negative", "optional", "pointer", "quantity", "refused",
+    "LABEL", "PATH_SEGMENT", "PORT", "QUALIFIED", "SUBDOMAIN", "Check", "always", "at", "at_least",
+    "at_most", "choice", "counts", "each", "fewer", "format_of", "given", "holds", "inside",
+    "items", "joined", "needed", "no_repeats", "optional", "pointer", "quantity", "refused",
     "shorter", "struct", "union", "unset", "when", "within",
 ]  # fmt: skip
 
@@ -39,13 +39,24 @@ def at(path: str, name: str) -> str:
 # -- values ----------------------------------------------------------------------------------------
 
 
+class Leaf:
+    """The check of one plain value, whose path is only made when something is wrong with it."""
+
+    __slots__ = ("problem", "report")
+
+    def __init__(self, problem: Callable[[Any], object], report: Check) -> None:
+        """Take what is true of wrong values, and what says so."""
+        self.problem = problem
+        self.report = report
+
+    def __call__(self, errs: Errors, value: Any, path: str) -> None:
+        if self.problem(value):
+            self.report(errs, value, path)
+
+
 def format_of(rule: Callable[[Any], Iterable[str]]) -> Check:
     """The value must be well formed: ``rule`` returns the messages about it."""
-
-    def check(errs: Errors, value: Any, path: str) -> None:
-        errs.format(path, value, rule)
-
-    return check
+    return Leaf(rule, lambda errs, value, path: errs.format(path, value, rule))
 
 
 SUBDOMAIN = format_of(names.dns_subdomain)
@@ -57,84 +68,63 @@ PORT = format_of(names.port_number)
 
 def joined(rule: Callable[[Any], Sequence[str]]) -> Check:
     """The value must be well formed; all messages about it stand in one error."""
-
-    def check(errs: Errors, value: Any, path: str) -> None:
-        if found := rule(value):
-            errs.invalid(path, value, ",".join(found))
-
-    return check
+    return Leaf(rule, lambda errs, value, path: errs.invalid(path, value, ",".join(rule(value))))
 
 
 def choice(*allowed: str) -> Check:
     """The value must be one of these."""
-
-    def check(errs: Errors, value: Any, path: str) -> None:
-        if value not in allowed:
-            errs.not_supported(path, value, allowed)
-
-    return check
-
-
-def holds(test: Callable[[Any], object], why: str) -> Check:
-    """``test`` must be true of the value."""
-
-    def check(errs: Errors, value: Any, path: str) -> None:
-        if not test(value):
-            errs.invalid(path, value, why)
-
-    return check
-
-
-def within(low: int, high: int | None, why: str) -> Check:
-    """A number from ``low`` to ``high``, both included; there is no end where that is None."""
-    return holds(lambda number: low <= number and (high is None or number <= high), why)
-
-
-not_negative = within(0, None, NEGATIVE)
-
-
-def at_most(high: int, why: str) -> Check:
-    """A number that is not above ``high``."""
-    return holds(lambda number: number <= high, why)
-
-
-def quantity(low: int, why: str) -> Check:
-    """A quantity of at least ``low`` billionths."""
-
-    def check(errs: Errors, value: Any, path: str) -> None:
-        if nano(value) < low:
-            errs.invalid(path, canonical(value), why)
-
-    return check
+    return Leaf(
+        lambda value: value not in allowed,
+        lambda errs, value, path: errs.not_supported(path, value, allowed),
+    )
 
 
 def refused(why: str) -> Check:
     """No value is right here."""
+    return lambda errs, value, path: errs.invalid(path, value, why)
 
-    def check(errs: Errors, value: Any, path: str) -> None:
-        errs.invalid(path, value, why)
 
-    return check
+def holds(test: Callable[[Any], object], why: str) -> Check:
+    """``test`` must be true of the value."""
+    return Leaf(lambda value: not test(value), refused(why))
+
+
+def at_least(low: int, why: str) -> Check:
+    """A number that is not below ``low``."""
+    return Leaf(lambda number: number < low, refused(why))
+
+
+def at_most(high: int, why: str) -> Check:
+    """A number that is not above ``high``."""
+    return Leaf(lambda number: number > high, refused(why))
+
+
+def within(low: int, high: int, why: str) -> Check:
+    """A number from ``low`` to ``high``, both included."""
+    return Leaf(lambda number: not low <= number <= high, refused(why))
+
+
+def quantity(low: int, why: str) -> Check:
+    """A quantity of at least ``low`` billionths."""
+    return Leaf(
+        lambda value: nano(value) < low,
+        lambda errs, value, path: errs.invalid(path, canonical(value), why),
+    )
 
 
 def shorter(most: int) -> Check:
     """A text of at most so many characters."""
-
-    def check(errs: Errors, value: Any, path: str) -> None:
-        if len(value) > most:
-            errs.too_long(path, most)
-
-    return check
+    return Leaf(
+        lambda value: len(value) > most, lambda errs, value, path: errs.too_long(path, most)
+    )
 
 
 def fewer(most: int) -> Check:
     """A list or map of at most so many items."""
-
-    def check(errs: Errors, value: Any, path: str) -> None:
-        if len(value) > most:
-            errs.too_many(path, len(value), most)
-
-    return check
+    return Leaf(
+        lambda value: len(value) > most,
+        lambda errs, value, path: errs.too_many(path, len(value), most),
+    )
 
 
 def each(check: Check, *, unique: str = "", unique_first: str = "") -> Check:
@@ -191,66 +181,79 @@ def struct(*checks: Check) -> Check:
 # -- fields of a struct ----------------------------------------------------------------------------
 
 
-def _field(
-    fields: str, missing: Callable[[Any], bool], check: Check | None, why: str | None
-) -> Check:
-    """Fields that are reported when they are missing, or skipped where ``why`` is None."""
+def _anything(value: Any) -> bool:
+    return True
+
+
+def _parts(check: Check) -> tuple[Callable[[Any], object], Check]:
+    """When to apply a check, and what."""
+    return (check.problem, check.report) if isinstance(check, Leaf) else (_anything, check)
+
+
+def _nothing(errs: Errors, value: Any, path: str) -> None:
+    """Find nothing wrong."""
+
+
+def _field(fields: str, check: Check | None, why: str | None, *, empty: bool) -> Check:
+    """Fields that are missing when null, or ``empty``; skipped then if ``why`` is None."""
     each_name = fields.split()
+    problem, report = _parts(check or Leaf(bool, _nothing))
 
     def check_fields(errs: Errors, holder: Any, path: str) -> None:
         for name in each_name:
             value = holder.get(name)
-            if missing(value):
+            if value is None or (empty and not value):
                 if why is not None:
                     errs.required(at(path, name), why)
-            elif check is not None:
-                check(errs, value, at(path, name))
+            elif problem(value):
+                report(errs, value, f"{path}.{name}" if path else name)
 
     return check_fields
 
 
-def _is_none(value: Any) -> bool:
-    return value is None
-
-
-def _is_empty(value: Any) -> bool:
-    return not value
-
-
 def needed(fields: str, check: Check | None = None, why: str = "") -> Check:
     """Fields that must not be empty."""
-    return _field(fields, _is_empty, check, why)
+    return _field(fields, check, why, empty=True)
 
 
 def given(fields: str, check: Check | None = None, why: str = "") -> Check:
     """Fields that must be there, if only with an empty value."""
-    return _field(fields, _is_none, check, why)
+    return _field(fields, check, why, empty=False)
 
 
 def optional(fields: str, check: Check) -> Check:
     """Fields that are only looked at when they are not empty."""
-    return _field(fields, _is_empty, check, None)
+    return _field(fields, check, None, empty=True)
 
 
 def pointer(fields: str, check: Check) -> Check:
     """Fields that are looked at whenever they are there, empty or not."""
-    return _field(fields, _is_none, check, None)
+    return _field(fields, check, None, empty=False)
 
 
 def always(fields: str, check: Check, zero: Any = "") -> Check:
     """Fields that count as their zero value when they are absent."""
     each_name = fields.split()
+    problem, report = _parts(check)
 
     def check_fields(errs: Errors, holder: Any, path: str) -> None:
         for name in each_name:
-            check(errs, holder.get(name) or zero, at(path, name))
+            value = holder.get(name) or zero
+            if problem(value):
+                report(errs, value, f"{path}.{name}" if path else name)
 
     return check_fields
 
 
 def inside(name: str, *checks: Check) -> Check:
     """Checks of the struct in a field; one that is absent counts as empty."""
-    return always(name, struct(*checks), {})
+
+    def check_all(errs: Errors, holder: Any, path: str) -> None:
+        value, where = holder.get(name) or {}, f"{path}.{name}" if path else name
+        for check in checks:
+            check(errs, value, where)
+
+    return check_all
 
 
 def unset(fields: str, why: str) -> Check:
@@ -270,7 +273,10 @@ def counts(fields: str) -> Check:
     each_name = fields.split()
 
     def check(errs: Errors, holder: Any, path: str) -> None:
-        non_negative(errs, holder, path, *each_name)
+        for name in each_name:
+            number = holder.get(name)
+            if number is not None and number < 0:
+                errs.invalid(at(path, name), number, NEGATIVE)
 
     return check
 

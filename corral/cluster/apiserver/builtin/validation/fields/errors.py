@@ -6,7 +6,7 @@ a plain string; both are cheap on the path where nothing is wrong.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from corral.cluster.apiserver.errors import (
@@ -21,7 +21,7 @@ from corral.cluster.apiserver.errors import (
     too_many,
 )
 
-__all__ = ["IMMUTABLE", "NEGATIVE", "Errors", "FieldError", "int_of", "non_negative", "repeated",
+__all__ = ["IMMUTABLE", "NEGATIVE", "Errors", "FieldError", "int_of", "repeated",
            "same"]  # fmt: skip
 
 IMMUTABLE = "field is immutable"
@@ -95,14 +95,6 @@ class Errors(list[FieldError]):
 def int_of(value: Any) -> int:
     """An absent number is zero, as it is on the wire."""
     return int(value or 0)
-
-
-def non_negative(errs: Errors, holder: Mapping[str, Any], path: str, *names: str) -> None:
-    """Each named number of ``holder`` must not be below zero."""
-    for name in names:
-        value = holder.get(name)
-        if value is not None and value < 0:
-            errs.invalid(f"{path}.{name}", value, NEGATIVE)
 
 
 def repeated(text: str, times: int) -> str:

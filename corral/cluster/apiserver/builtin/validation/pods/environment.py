@@ -115,15 +115,19 @@ def check_env_from(errs: Errors, sources: list[Obj], path: str) -> None:
 def check_file_refs(errs: Errors, spec: Obj, path: str) -> None:
     """Variables read from files need an emptyDir volume to read from."""
     volumes: dict[str | None, Obj] = {}
-    for volume in spec.get("volumes") or ():
-        volumes.setdefault(volume.get("name"), volume)
     for kind in ("initContainers", "containers", "ephemeralContainers"):
         for i, container in enumerate(spec.get(kind) or ()):
             for j, variable in enumerate(container.get("env") or ()):
                 ref = (variable.get("valueFrom") or {}).get("fileKeyRef")
                 if ref is not None:
+                    volumes = volumes or _volumes_by_name(spec)
                     where = f"{path}.{kind}[{i}].env[{j}].valueFrom.fileKeyRef.volumeName"
                     _check_file_volume(errs, volumes, ref.get("volumeName") or "", where)
+
+
+def _volumes_by_name(spec: Obj) -> dict[str | None, Obj]:
+    """The volumes of a pod; of those with the same name the first counts."""
+    return {v.get("name"): v for v in reversed(spec.get("volumes") or ())}
 
 
 def _check_file_volume(errs: Errors, volumes: dict[str | None, Obj], name: str, path: str) -> None:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from corral.cluster.apiserver.builtin.validation.fields.errors import Errors, non_negative
+from corral.cluster.apiserver.builtin.validation.fields import check
+from corral.cluster.apiserver.builtin.validation.fields.errors import Errors
 from corral.cluster.apiserver.builtin.validation.fields.names import (
     http_header_name,
     port_name,
@@ -16,12 +17,8 @@ __all__ = ["check_lifecycle", "check_port", "check_probes"]
 
 _HANDLERS = ("exec", "httpGet", "tcpSocket", "grpc", "sleep")
 _LIFECYCLE_HANDLERS = ("exec", "httpGet", "tcpSocket", "sleep")
-_COUNTS = (
-    "initialDelaySeconds",
-    "timeoutSeconds",
-    "periodSeconds",
-    "successThreshold",
-    "failureThreshold",
+_COUNTS = check.counts(
+    "initialDelaySeconds timeoutSeconds periodSeconds successThreshold failureThreshold"
 )
 
 
@@ -81,7 +78,7 @@ def _check_handler(
 
 def _check_probe(errs: Errors, probe: Obj, kind: str, grace: int | None, path: str) -> None:
     _check_handler(errs, probe, _HANDLERS[:4], grace, path)
-    non_negative(errs, probe, path, *_COUNTS)
+    _COUNTS(errs, probe, path)
     own_grace = probe.get("terminationGracePeriodSeconds")
     where = f"{path}.terminationGracePeriodSeconds"
     if own_grace is not None and own_grace <= 0:

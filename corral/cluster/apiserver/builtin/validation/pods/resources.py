@@ -173,12 +173,10 @@ def _check_against_limit(
             errs.required(f"{path}.limits", "Limit must be set for non overcommitable resources")
         return
     order = cmp_quantity(amount, limit)
-    bound = f"{name} limit of {canonical(limit)}"
-    if order and not overcommits(name):
-        errs.invalid(f"{path}.requests", canonical(amount), f"must be equal to {bound}")
-    elif order > 0:
-        why = f"must be less than or equal to {bound}"
-        errs.invalid(f"{path}.requests", canonical(amount), why)
+    exact = order != 0 and not overcommits(name)
+    if exact or order > 0:
+        why = f"must be {'' if exact else 'less than or '}equal to {name} limit of "
+        errs.invalid(f"{path}.requests", canonical(amount), why + canonical(limit))
 
 
 def check_requirements(

@@ -4,83 +4,78 @@ from __future__ import annotations
 
 import re
 
+from corral.cluster.apiserver.builtin.validation.fields import check, names
+from corral.cluster.apiserver.builtin.validation.fields.check import Check
 from corral.cluster.apiserver.builtin.validation.fields.errors import Errors
-from corral.cluster.apiserver.builtin.validation.fields.names import dns_subdomain, in_range
 from corral.cluster.apiserver.builtin.validation.fields.paths import check_local_path
 from corral.cluster.apiserver.builtin.validation.fields.structs import security_context
 from corral.kube.types import Obj
 
 __all__ = ["check_container_security", "check_os", "check_pod_security"]
 
-_MAX_ID = 2**31 - 1
 _SYSCTL = "^([a-z0-9]([-_a-z0-9]*[a-z0-9])?[\\./])*[a-z0-9]([-_a-z0-9]*[a-z0-9])?$"
 _sysctl = re.compile(_SYSCTL[1:-1]).fullmatch
-_PROFILES = ("Localhost", "RuntimeDefault", "Unconfined")
 _IPC_SYSCTLS = ("kernel.shm", "kernel.msg", "kernel.sem", "fs.mqueue.")
+_ID = check.format_of(lambda number: names.in_range(number, 0, 2**31 - 1))
+
+# -- profiles and options --------------------------------------------------------------------------
 
 
-def _check_id(errs: Errors, context: Obj, name: str, path: str) -> None:
-    value = context.get(name)
-    if value is not None and not 0 <= value <= _MAX_ID:
-        errs.invalid_each(f"{path}.{name}", value, in_range(value, 0, _MAX_ID))
+def _check_not_localhost(errs: Errors, profile: Obj, path: str) -> None:
+    if (local := profile.get("localhostProfile")) is not None:
+        shown = {"Type": profile.get("type") or "", "LocalhostProfile": local}
+        why = "can only be set when seccomp type is Localhost"
+        errs.invalid(f"{path}.localhostProfile", shown, why)
 
 
-def _check_seccomp(errs: Errors, profile: Obj | None, path: str) -> None:
-    if profile is None:
-        return
-    kind, local = profile.get("type") or "", profile.get("localhostProfile")
-    if not kind:
-        errs.required(f"{path}.type", "type is required when seccompProfile is set")
-    elif kind not in _PROFILES:
-        errs.not_supported(f"{path}.type", kind, _PROFILES)
-    where = f"{path}.localhostProfile"
-    if kind == "Localhost":
-        if local is None:
-            errs.required(where, "must be set when seccomp type is Localhost")
-        else:
-            check_local_path(errs, local, where)
-    elif local is not None:
-        shown = {"Type": kind, "LocalhostProfile": local}
-        errs.invalid(where, shown, "can only be set when seccomp type is Localhost")
+def _check_profile(errs: Errors, local: str, path: str) -> None:
+    if local.strip() != local:
+        errs.invalid(path, local, "must not be padded with whitespace")
+    if len(local) > 4095:
+        errs.too_long(path, 4095)
 
 
-def _check_apparmor(errs: Errors, profile: Obj | None, path: str) -> None:
-    if profile is None:
-        return
-    kind, local = profile.get("type") or "", profile.get("localhostProfile")
-    where = f"{path}.localhostProfile"
-    needed = "must be set when AppArmor type is Localhost"
-    if kind == "Localhost":
-        if local is None or local == "":
-            errs.required(where, needed)
-        elif local.strip() != local:
-            errs.invalid(where, local, "must not be padded with whitespace")
-        if local and len(local) > 4095:
-            errs.too_long(where, 4095)
-    elif kind in _PROFILES:
-        if local is not None:
-            errs.invalid(where, local, "can only be set when AppArmor type is Localhost")
-    elif not kind:
-        errs.required(f"{path}.type", "type is required when appArmorProfile is set")
-    else:
-        errs.not_supported(f"{path}.type", kind, _PROFILES)
+_PROFILE = check.choice("Localhost", "RuntimeDefault", "Unconfined")
+_NEEDS_LOCAL = "must be set when seccomp type is Localhost"
+_SECCOMP = check.struct(
+    check.needed("type", _PROFILE, "type is required when seccompProfile is set"),
+    check.union(
+        "type",
+        {"Localhost": check.given("localhostProfile", check_local_path, _NEEDS_LOCAL)},
+        _check_not_localhost,
+    ),
+)
+_NEEDS_APPARMOR = "must be set when AppArmor type is Localhost"
+_NO_APPARMOR = check.pointer(
+    "localhostProfile", check.refused("can only be set when AppArmor type is Localhost")
+)
+_APPARMOR = check.union(
+    "type",
+    {
+        "Localhost": check.needed("localhostProfile", _check_profile, _NEEDS_APPARMOR),
+        "RuntimeDefault": _NO_APPARMOR,
+        "Unconfined": _NO_APPARMOR,
+    },
+    check.needed("type", _PROFILE, "type is required when appArmorProfile is set"),
+)
 
 
-def _check_windows(errs: Errors, options: Obj | None, path: str) -> None:
-    if options is None:
-        return
-    name = options.get("gmsaCredentialSpecName")
-    if name is not None:
-        errs.format(f"{path}.gmsaCredentialSpecName", name, dns_subdomain)
-    spec = options.get("gmsaCredentialSpec")
-    if spec == "":
-        why = "gmsaCredentialSpec cannot be an empty string"
-        errs.invalid(f"{path}.gmsaCredentialSpec", spec, why)
-    elif spec and len(spec) > 64 * 1024:
-        why = "gmsaCredentialSpec size must be under 64 KiB"
-        errs.invalid(f"{path}.gmsaCredentialSpec", spec, why)
-    if options.get("runAsUserName") == "":
-        errs.invalid(f"{path}.runAsUserName", "", "runAsUserName cannot be an empty string")
+def _not_empty(name: str) -> Check:
+    return check.pointer(name, check.holds(bool, f"{name} cannot be an empty string"))
+
+
+_WINDOWS = check.struct(
+    check.pointer("gmsaCredentialSpecName", check.SUBDOMAIN),
+    _not_empty("gmsaCredentialSpec"),
+    check.optional(
+        "gmsaCredentialSpec",
+        check.holds(lambda s: len(s) <= 64 * 1024, "gmsaCredentialSpec size must be under 64 KiB"),
+    ),
+    _not_empty("runAsUserName"),
+)
+_COMMON = (check.pointer("windowsOptions", _WINDOWS), check.pointer("appArmorProfile", _APPARMOR))
+
+# -- contexts --------------------------------------------------------------------------------------
 
 
 def _check_sysctls(errs: Errors, sysctls: list[Obj], spec: Obj, path: str) -> None:
@@ -101,49 +96,24 @@ def _check_sysctls(errs: Errors, sysctls: list[Obj], spec: Obj, path: str) -> No
         seen.add(name)
 
 
-def check_pod_security(errs: Errors, context: Obj | None, spec: Obj, path: str) -> None:
-    if not context:
-        return
-    for name in ("fsGroup", "runAsUser", "runAsGroup"):
-        _check_id(errs, context, name, path)
-    for i, gid in enumerate(context.get("supplementalGroups") or ()):
-        errs.invalid_each(f"{path}.supplementalGroups[{i}]", gid, in_range(gid, 0, _MAX_ID))
+_POD_IDS = check.struct(
+    check.pointer("fsGroup runAsUser runAsGroup", _ID), check.items("supplementalGroups", _ID)
+)
+_POD = check.struct(
+    check.pointer("fsGroupChangePolicy", check.choice("Always", "OnRootMismatch")),
+    check.pointer("seccompProfile", _SECCOMP),
+    *_COMMON,
+    check.pointer("supplementalGroupsPolicy", check.choice("Merge", "Strict")),
+    check.pointer("seLinuxChangePolicy", check.choice("MountOption", "Recursive")),
+)
+
+
+def check_pod_security(errs: Errors, context: Obj, spec: Obj, path: str) -> None:
+    """The security context of a pod."""
+    _POD_IDS(errs, context, path)
     if sysctls := context.get("sysctls"):
         _check_sysctls(errs, sysctls, spec, f"{path}.sysctls")
-    _check_choice(errs, context, "fsGroupChangePolicy", ("Always", "OnRootMismatch"), path)
-    _check_seccomp(errs, context.get("seccompProfile"), f"{path}.seccompProfile")
-    _check_windows(errs, context.get("windowsOptions"), f"{path}.windowsOptions")
-    _check_apparmor(errs, context.get("appArmorProfile"), f"{path}.appArmorProfile")
-    _check_choice(errs, context, "supplementalGroupsPolicy", ("Merge", "Strict"), path)
-    _check_choice(errs, context, "seLinuxChangePolicy", ("MountOption", "Recursive"), path)
-
-
-def _check_choice(
-    errs: Errors, context: Obj, name: str, allowed: tuple[str, ...], path: str
-) -> None:
-    value = context.get(name)
-    if value is not None and value not in allowed:
-        errs.not_supported(f"{path}.{name}", value, allowed)
-
-
-def check_container_security(
-    errs: Errors, context: Obj | None, path: str, *, host_users: bool
-) -> None:
-    if not context:
-        return
-    _check_id(errs, context, "runAsUser", path)
-    _check_id(errs, context, "runAsGroup", path)
-    mount = context.get("procMount")
-    if mount is not None:
-        if mount not in ("Default", "Unmasked"):
-            errs.not_supported(f"{path}.procMount", mount, ("Default", "Unmasked"))
-        if host_users and mount == "Unmasked":
-            errs.invalid(f"{path}.procMount", mount, "`hostUsers` must be false to use `Unmasked`")
-    _check_seccomp(errs, context.get("seccompProfile"), f"{path}.seccompProfile")
-    if context.get("allowPrivilegeEscalation") is False:
-        _check_escalation(errs, context, path)
-    _check_windows(errs, context.get("windowsOptions"), f"{path}.windowsOptions")
-    _check_apparmor(errs, context.get("appArmorProfile"), f"{path}.appArmorProfile")
+    _POD(errs, context, path)
 
 
 def _check_escalation(errs: Errors, context: Obj, path: str) -> None:
@@ -155,31 +125,39 @@ def _check_escalation(errs: Errors, context: Obj, path: str) -> None:
         errs.invalid(path, security_context(context), why)
 
 
+_CONTAINER_START = check.struct(
+    check.pointer("runAsUser runAsGroup", _ID),
+    check.pointer("procMount", check.choice("Default", "Unmasked")),
+)
+_CONTAINER = check.struct(
+    check.pointer("seccompProfile", _SECCOMP),
+    check.when(lambda context: context.get("allowPrivilegeEscalation") is False, _check_escalation),
+    *_COMMON,
+)
+
+
+def check_container_security(errs: Errors, context: Obj, path: str, *, host_users: bool) -> None:
+    """The security context of a container."""
+    _CONTAINER_START(errs, context, path)
+    if host_users and context.get("procMount") == "Unmasked":
+        errs.invalid(f"{path}.procMount", "Unmasked", "`hostUsers` must be false to use `Unmasked`")
+    _CONTAINER(errs, context, path)
+
+
+# -- operating systems -----------------------------------------------------------------------------
+
 _POD_NOT_WINDOWS = (
-    "appArmorProfile",
-    "seLinuxOptions",
-    "seccompProfile",
-    "fsGroup",
-    "fsGroupChangePolicy",
-    "sysctls",
-    "runAsUser",
-    "runAsGroup",
-    "supplementalGroups",
-    "supplementalGroupsPolicy",
-    "seLinuxChangePolicy",
+    "appArmorProfile seLinuxOptions seccompProfile fsGroup fsGroupChangePolicy sysctls runAsUser "
+    "runAsGroup supplementalGroups supplementalGroupsPolicy seLinuxChangePolicy"
 )
 _CONTAINER_NOT_WINDOWS = (
-    "appArmorProfile",
-    "seLinuxOptions",
-    "seccompProfile",
-    "capabilities",
-    "readOnlyRootFilesystem",
-    "privileged",
-    "allowPrivilegeEscalation",
-    "procMount",
-    "runAsUser",
-    "runAsGroup",
+    "appArmorProfile seLinuxOptions seccompProfile capabilities readOnlyRootFilesystem privileged "
+    "allowPrivilegeEscalation procMount runAsUser runAsGroup"
 )
+_NOT_LINUX = check.unset("windowsOptions", "windows options cannot be set for a linux pod")
+_NOT_WINDOWS = "cannot be set for a windows pod"
+_OF_POD = {"linux": _NOT_LINUX, "windows": check.unset(_POD_NOT_WINDOWS, _NOT_WINDOWS)}
+_OF_CONTAINER = {"linux": _NOT_LINUX, "windows": check.unset(_CONTAINER_NOT_WINDOWS, _NOT_WINDOWS)}
 
 
 def check_os(errs: Errors, spec: Obj, path: str) -> None:
@@ -188,28 +166,15 @@ def check_os(errs: Errors, spec: Obj, path: str) -> None:
     if not name:
         errs.required(f"{path}.os.name")
         return
-    if name not in ("linux", "windows"):
-        errs.not_supported(f"{path}.os", name, ("linux", "windows"))
+    if name not in _OF_POD:
+        errs.not_supported(f"{path}.os", name, tuple(_OF_POD))
         return
-    context = spec.get("securityContext") or {}
-    names: tuple[str, ...] = ("windowsOptions",)
-    own: tuple[str, ...] = names
-    if name == "linux":
-        why = "windows options cannot be set for a linux pod"
-    else:
-        names, why = _POD_NOT_WINDOWS, "cannot be set for a windows pod"
-        own = _CONTAINER_NOT_WINDOWS
-    _forbid(errs, context, names, f"{path}.securityContext", why)
+    check.inside("securityContext", _OF_POD[name])(errs, spec, path)
     if name == "windows":
-        _forbid(errs, spec, ("hostUsers", "hostPID", "hostIPC", "shareProcessNamespace"), path, why)
-    for kind in ("initContainers", "containers", "ephemeralContainers"):
-        for i, container in enumerate(spec.get(kind) or ()):
-            where = f"{path}.{kind}[{i}].securityContext"
-            _forbid(errs, container.get("securityContext") or {}, own, where, why)
-
-
-def _forbid(errs: Errors, holder: Obj, names: tuple[str, ...], path: str, why: str) -> None:
-    for name in names:
-        value = holder.get(name)
-        if value is not None and not (name in ("hostPID", "hostIPC") and not value):
-            errs.forbidden(f"{path}.{name}", why)
+        check.unset("hostUsers", _NOT_WINDOWS)(errs, spec, path)
+        for host in ("hostPID", "hostIPC"):
+            if spec.get(host):
+                errs.forbidden(f"{path}.{host}", _NOT_WINDOWS)
+        check.unset("shareProcessNamespace", _NOT_WINDOWS)(errs, spec, path)
+    containers = check.each(check.inside("securityContext", _OF_CONTAINER[name]))
+    check.always("initContainers containers ephemeralContainers", containers, ())(errs, spec, path)

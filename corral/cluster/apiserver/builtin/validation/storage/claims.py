@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import posixpath
 
+from corral.cluster.apiserver.builtin.validation.fields import check
 from corral.cluster.apiserver.builtin.validation.fields.differences import difference
 from corral.cluster.apiserver.builtin.validation.fields.errors import IMMUTABLE, Errors, same
 from corral.cluster.apiserver.builtin.validation.fields.meta import check_annotations, check_labels
-from corral.cluster.apiserver.builtin.validation.fields.names import dns_label, dns_subdomain
 from corral.cluster.apiserver.builtin.validation.fields.paths import check_no_backsteps
 from corral.cluster.apiserver.builtin.validation.fields.quantities import (
     canonical,
@@ -20,50 +20,46 @@ from corral.cluster.apiserver.builtin.validation.fields.selectors import check_s
 from corral.cluster.apiserver.builtin.validation.pods.scheduling import check_node_selector
 from corral.cluster.apiserver.builtin.validation.pods.volumes import (
     MORE_THAN_ONE,
+    REPORTED_AS,
     SOURCE_CHECKS,
     check_csi_driver_name,
 )
 from corral.kube.types import Obj
 
-__all__ = ["KINDS", "check_claim_spec", "check_claim_template"]
+__all__ = ["CLAIM_SPEC", "KINDS", "check_claim_template"]
 
 _MODES = ("ReadOnlyMany", "ReadWriteMany", "ReadWriteOnce", "ReadWriteOncePod")
-_VOLUME_MODES = ("Block", "Filesystem")
-_RECLAIM = ("Delete", "Recycle", "Retain")
+_VOLUME_MODE = check.choice("Block", "Filesystem")
+_RECLAIM = check.choice("Delete", "Recycle", "Retain")
 _CLASS_ANNOTATION = "volume.beta.kubernetes.io/storage-class"
 
 
 def _check_modes(errs: Errors, modes: list[str], path: str) -> None:
     for mode in modes:
         if mode not in _MODES:
-            errs.not_supported(f"{path}.accessModes", mode, _MODES)
+            errs.not_supported(path, mode, _MODES)
     known = [m for m in modes if m in _MODES]
     if "ReadWriteOncePod" in known and any(m != "ReadWriteOncePod" for m in known):
-        why = "may not use ReadWriteOncePod with other access modes"
-        errs.forbidden(f"{path}.accessModes", why)
+        errs.forbidden(path, "may not use ReadWriteOncePod with other access modes")
 
 
-def _check_data_source(errs: Errors, source: Obj, path: str) -> None:
-    if not source.get("name"):
-        errs.required(f"{path}.name")
-    if not source.get("kind"):
-        errs.required(f"{path}.kind")
-    group = source.get("apiGroup") or ""
-    if not group and source.get("kind") != "PersistentVolumeClaim":
+def _check_core_kind(errs: Errors, source: Obj, path: str) -> None:
+    if not source.get("apiGroup") and source.get("kind") != "PersistentVolumeClaim":
         why = "must be 'PersistentVolumeClaim' when referencing the default apiGroup"
         errs.invalid(path, source.get("kind") or "", why)
-    if group:
-        errs.format(f"{path}.apiGroup", group, dns_subdomain)
-    if namespace := source.get("namespace"):
-        errs.format(f"{path}.namespace", namespace, dns_label)
+
+
+_DATA_SOURCE = check.struct(
+    check.needed("name kind"),
+    _check_core_kind,
+    check.optional("apiGroup", check.SUBDOMAIN),
+    check.optional("namespace", check.LABEL),
+)
 
 
 def _check_data_sources(errs: Errors, spec: Obj, path: str) -> None:
     source, ref = spec.get("dataSource"), spec.get("dataSourceRef")
-    if source is not None:
-        _check_data_source(errs, source, f"{path}.dataSource")
-    if ref is not None:
-        _check_data_source(errs, ref, f"{path}.dataSourceRef")
+    check.pointer("dataSource dataSourceRef", _DATA_SOURCE)(errs, spec, path)
     if source is None or ref is None:
         return
     if ref.get("namespace"):
@@ -72,25 +68,26 @@ def _check_data_sources(errs: Errors, spec: Obj, path: str) -> None:
         errs.invalid(path, {}, "must match dataSourceRef")
 
 
-def check_claim_spec(errs: Errors, spec: Obj, path: str) -> None:
-    modes = spec.get("accessModes") or []
-    if not modes:
-        errs.required(f"{path}.accessModes", "at least 1 access mode is required")
-    check_selector(errs, spec.get("selector"), f"{path}.selector")
-    _check_modes(errs, modes, path)
+def _check_storage(errs: Errors, spec: Obj, path: str) -> None:
     storage = ((spec.get("resources") or {}).get("requests") or {}).get("storage")
+    where = f"{path}.resources[storage]"
     if storage is None:
-        errs.required(f"{path}.resources[storage]")
+        errs.required(where)
     elif nano(storage) <= 0:
-        errs.invalid(f"{path}.resources[storage]", canonical(storage), "must be greater than zero")
-    if name := spec.get("storageClassName"):
-        errs.format(f"{path}.storageClassName", name, dns_subdomain)
-    mode = spec.get("volumeMode")
-    if mode is not None and mode not in _VOLUME_MODES:
-        errs.not_supported(f"{path}.volumeMode", mode, _VOLUME_MODES)
-    _check_data_sources(errs, spec, path)
-    if name := spec.get("volumeAttributesClassName"):
-        errs.format(f"{path}.volumeAttributesClassName", name, dns_subdomain)
+        errs.invalid(where, canonical(storage), "must be greater than zero")
+
+
+CLAIM_SPEC = check.struct(
+    check.needed("accessModes", why="at least 1 access mode is required"),
+    check.pointer("selector", check_selector),
+    check.optional("accessModes", _check_modes),
+    _check_storage,
+    check.optional("storageClassName", check.SUBDOMAIN),
+    check.pointer("volumeMode", _VOLUME_MODE),
+    _check_data_sources,
+    check.optional("volumeAttributesClassName", check.SUBDOMAIN),
+)
+"""The spec of a claim."""
 
 
 def check_claim_template(errs: Errors, template: Obj, path: str) -> None:
@@ -101,11 +98,11 @@ def check_claim_template(errs: Errors, template: Obj, path: str) -> None:
     for name, value in meta.items():
         if value and name not in ("annotations", "labels"):
             errs.forbidden(f"{path}.metadata.{name}", "cannot be set")
-    check_claim_spec(errs, template.get("spec") or {}, f"{path}.spec")
+    CLAIM_SPEC(errs, template.get("spec") or {}, f"{path}.spec")
 
 
 def validate_claim(errs: Errors, obj: Obj) -> None:
-    check_claim_spec(errs, obj.get("spec") or {}, "spec")
+    CLAIM_SPEC(errs, obj.get("spec") or {}, "spec")
 
 
 def _class_annotation(obj: Obj) -> str:
@@ -174,30 +171,18 @@ def _check_basic(errs: Errors, amount: str, path: str) -> None:
         errs.invalid(path, value_of(amount), "must be a valid resource quantity")
 
 
-def _local(errs: Errors, source: Obj, path: str) -> None:
-    where = source.get("path") or ""
-    if not where:
-        errs.required(f"{path}.path")
-    else:
-        check_no_backsteps(errs, where, f"{path}.path")
-
-
-def _csi(errs: Errors, source: Obj, path: str) -> None:
-    check_csi_driver_name(errs, source.get("driver") or "", f"{path}.driver")
-    if not source.get("volumeHandle"):
-        errs.required(f"{path}.volumeHandle")
-    for kind in ("controllerPublish", "controllerExpand", "nodePublish", "nodeExpand"):
-        ref = source.get(f"{kind}SecretRef")
-        if ref is None:
-            continue
-        for name, rule in (("name", dns_subdomain), ("namespace", dns_label)):
-            where, value = f"{path}.{kind}SecretRef.{name}", ref.get(name) or ""
-            if not value:
-                errs.required(where)
-            else:
-                errs.format(where, value, rule)
-
-
+_SECRET_REF = check.struct(
+    check.needed("name", check.SUBDOMAIN), check.needed("namespace", check.LABEL)
+)
+_CSI = check.struct(
+    check.always("driver", check_csi_driver_name),
+    check.needed("volumeHandle"),
+    check.pointer(
+        "controllerPublishSecretRef controllerExpandSecretRef nodePublishSecretRef "
+        "nodeExpandSecretRef",
+        _SECRET_REF,
+    ),
+)
 _NOT_PERSISTENT = (
     "emptyDir",
     "gitRepo",
@@ -211,13 +196,13 @@ _NOT_PERSISTENT = (
 )
 _SOURCES = {
     **{k: v for k, v in SOURCE_CHECKS.items() if k not in (*_NOT_PERSISTENT, "csi", "storageos")},
-    "local": ("local", _local),
+    "local": check.needed("path", check_no_backsteps),
     "storageos": SOURCE_CHECKS["storageos"],
-    "csi": ("csi", _csi),
+    "csi": _CSI,
 }
 
 
-def _check_capacity(errs: Errors, spec: Obj) -> None:
+def _check_capacity(errs: Errors, spec: Obj, path: str) -> None:
     capacity = spec.get("capacity") or {}
     if not capacity:
         errs.required("spec.capacity")
@@ -230,7 +215,7 @@ def _check_capacity(errs: Errors, spec: Obj) -> None:
             errs.invalid(where, canonical(amount), "must be greater than zero")
 
 
-def _check_sources(errs: Errors, spec: Obj) -> None:
+def _check_sources(errs: Errors, spec: Obj, path: str) -> None:
     kinds = [k for k in _SOURCES if spec.get(k) is not None]
     if not kinds:
         errs.required("spec", "must specify a volume type")
@@ -239,38 +224,34 @@ def _check_sources(errs: Errors, spec: Obj) -> None:
         if i:
             errs.forbidden(f"spec.{kind}", MORE_THAN_ONE)
             continue
-        where, check = _SOURCES[kind]
-        check(errs, spec[kind], f"spec.{where}")
+        _SOURCES[kind](errs, spec[kind], f"spec.{REPORTED_AS.get(kind, kind)}")
         if kind == "local" and spec.get("nodeAffinity") is None:
             errs.required("spec.nodeAffinity", "Local volume requires node affinity")
 
 
-def validate_volume(errs: Errors, obj: Obj) -> None:
-    spec = obj.get("spec") or {}
-    modes = spec.get("accessModes") or []
-    if not modes:
-        errs.required("spec.accessModes")
-    _check_modes(errs, modes, "spec")
-    _check_capacity(errs, spec)
+def _check_recycled(errs: Errors, spec: Obj, path: str) -> None:
+    mounted = (spec.get("hostPath") or {}).get("path")
     reclaim = spec.get("persistentVolumeReclaimPolicy")
-    if reclaim and reclaim not in _RECLAIM:
-        errs.not_supported("spec.persistentVolumeReclaimPolicy", reclaim, _RECLAIM)
-    affinity = spec.get("nodeAffinity")
-    if affinity is not None:
-        if affinity.get("required") is None:
-            errs.required("spec.nodeAffinity.required", "must specify required node constraints")
-        else:
-            check_node_selector(errs, affinity["required"], "spec.nodeAffinity.required")
-    _check_sources(errs, spec)
-    path = (spec.get("hostPath") or {}).get("path")
-    if path and posixpath.normpath(path) == "/" and reclaim == "Recycle":
+    if mounted and posixpath.normpath(mounted) == "/" and reclaim == "Recycle":
         why = "may not be 'recycle' for a hostPath mount of '/'"
-        errs.forbidden("spec.persistentVolumeReclaimPolicy", why)
-    if name := spec.get("storageClassName"):
-        errs.format("spec.storageClassName", name, dns_subdomain)
-    mode = spec.get("volumeMode")
-    if mode is not None and mode not in _VOLUME_MODES:
-        errs.not_supported("spec.volumeMode", mode, _VOLUME_MODES)
+        errs.forbidden(f"{path}.persistentVolumeReclaimPolicy", why)
+
+
+_AFFINITY = check.given("required", check_node_selector, "must specify required node constraints")
+_VOLUME_SPEC = check.struct(
+    check.needed("accessModes", _check_modes),
+    _check_capacity,
+    check.optional("persistentVolumeReclaimPolicy", _RECLAIM),
+    check.pointer("nodeAffinity", _AFFINITY),
+    _check_sources,
+    _check_recycled,
+    check.optional("storageClassName", check.SUBDOMAIN),
+    check.pointer("volumeMode", _VOLUME_MODE),
+)
+
+
+def validate_volume(errs: Errors, obj: Obj) -> None:
+    _VOLUME_SPEC(errs, obj.get("spec") or {}, "spec")
 
 
 def _source_of(spec: Obj, old: Obj) -> Obj:

@@ -100,7 +100,7 @@ def _check_lifecycles(errs: Errors, modes: list[str], path: str) -> None:
         check.choice("Persistent", "Ephemeral")(errs, mode, path)
 
 
-_PERIOD = check.within(10, None, "must be greater than or equal to 10 seconds")
+_PERIOD = check.at_least(10, "must be greater than or equal to 10 seconds")
 _DRIVER = whole(
     check.inside(
         "spec",

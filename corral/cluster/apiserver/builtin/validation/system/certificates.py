@@ -95,9 +95,7 @@ _SIGNING_REQUEST = whole(
         check.always("signerName", _check_signer),
         check.pointer(
             "expirationSeconds",
-            check.within(
-                600, None, "may not specify a duration less than 600 seconds (10 minutes)"
-            ),
+            check.at_least(600, "may not specify a duration less than 600 seconds (10 minutes)"),
         ),
     ),
     check.inside(

@@ -58,7 +58,7 @@ _TARGET = check.struct(
         ),
     ),
     check.pointer("value averageValue", check.quantity(1, "must be positive")),
-    check.pointer("averageUtilization", check.within(1, None, "must be greater than 0")),
+    check.pointer("averageUtilization", check.at_least(1, "must be greater than 0")),
 )
 
 
@@ -141,7 +141,7 @@ def _check_metric(errs: Errors, metric: Obj, path: str) -> None:
 
 # -- behaviour and the whole -----------------------------------------------------------------------
 
-_POSITIVE = check.within(1, None, "must be greater than zero")
+_POSITIVE = check.at_least(1, "must be greater than zero")
 _POLICY = check.struct(
     check.always("type", check.choice("Percent", "Pods")),
     check.always("value periodSeconds", _POSITIVE, 0),
@@ -151,7 +151,7 @@ _RULES = check.struct(
     check.pointer(
         "stabilizationWindowSeconds",
         check.struct(
-            check.within(0, None, "must be greater than or equal to zero"),
+            check.at_least(0, "must be greater than or equal to zero"),
             check.at_most(3600, "must be less than or equal to 3600"),
         ),
     ),

@@ -6,7 +6,8 @@ import bisect
 import itertools
 from collections.abc import Sequence
 
-from corral.cluster.apiserver.builtin.validation.fields.errors import Errors, int_of, non_negative
+from corral.cluster.apiserver.builtin.validation.fields import check
+from corral.cluster.apiserver.builtin.validation.fields.errors import Errors, int_of
 from corral.cluster.apiserver.builtin.validation.fields.names import qualified_name
 from corral.cluster.apiserver.errors import show
 from corral.kube.types import Obj
@@ -16,6 +17,7 @@ __all__ = ["IndexesError", "check_pod_failure_policy", "check_success_policy", "
 
 _ACTIONS = ("Count", "FailIndex", "FailJob", "Ignore")
 _OPERATORS = ("In", "NotIn")
+_COUNT = check.counts("succeededCount")
 _STATUSES = ("False", "True", "Unknown")
 
 
@@ -182,7 +184,7 @@ def _check_success_rule(errs: Errors, rule: Obj, completions: int, path: str) ->
     if count is None:
         return
     where = f"{path}.succeededCount"
-    non_negative(errs, rule, path, "succeededCount")
+    _COUNT(errs, rule, path)
     if count > completions:
         why = f"must be less than or equal to {completions} (the number of specified completions)"
         errs.invalid(where, count, why)

@@ -8,12 +8,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from corral.cluster.apiserver.builtin.validation.fields.errors import (
-    Errors,
-    int_of,
-    non_negative,
-    same,
-)
+from corral.cluster.apiserver.builtin.validation.fields import check
+from corral.cluster.apiserver.builtin.validation.fields.errors import Errors, int_of, same
 from corral.cluster.apiserver.builtin.validation.workloads.job_policies import (
     IndexesError,
     count_indexes,
@@ -22,6 +18,8 @@ from corral.cluster.apiserver.builtin.validation.workloads.job_policies import (
 from corral.kube.types import Obj
 
 __all__ = ["validate_job_status"]
+
+_COUNTS = check.counts("active succeeded failed ready terminating")
 
 
 class _View:
@@ -194,8 +192,7 @@ def _check_history(errs: Errors, new: _View, old: _View) -> None:
 
 def validate_job_status(errs: Errors, new: Obj, old: Obj) -> None:
     after, before = _View(new), _View(old)
-    counts = ("active", "succeeded", "failed", "ready", "terminating")
-    non_negative(errs, after.status, "status", *counts)
+    _COUNTS(errs, after.status, "status")
     _check_uncounted(errs, after.status.get("uncountedTerminatedPods"))
     _check_completion(errs, after, before)
     _check_finished(errs, after, before)

@@ -4,12 +4,8 @@ from __future__ import annotations
 
 import re
 
-from corral.cluster.apiserver.builtin.validation.fields.errors import (
-    Errors,
-    int_of,
-    non_negative,
-    same,
-)
+from corral.cluster.apiserver.builtin.validation.fields import check
+from corral.cluster.apiserver.builtin.validation.fields.errors import Errors, int_of, same
 from corral.cluster.apiserver.builtin.validation.fields.names import dns_label
 from corral.cluster.apiserver.builtin.validation.fields.prefixes import check_domain_prefixed_path
 from corral.cluster.apiserver.builtin.validation.fields.rules import Kinds, Rules
@@ -30,14 +26,12 @@ from corral.kube.types import Obj
 
 __all__ = ["KINDS"]
 
-_COUNTS = (
-    "parallelism",
-    "completions",
-    "activeDeadlineSeconds",
-    "backoffLimit",
-    "ttlSecondsAfterFinished",
-    "backoffLimitPerIndex",
+_COUNTS = check.counts(
+    "parallelism completions activeDeadlineSeconds backoffLimit ttlSecondsAfterFinished "
+    "backoffLimitPerIndex maxFailedIndexes"
 )
+_DEADLINE = check.counts("startingDeadlineSeconds")
+_HISTORY = check.counts("successfulJobsHistoryLimit failedJobsHistoryLimit")
 _SOFT, _HIGH = 100_000, 10_000
 _INDEXED = "requires indexed completion mode"
 _ZONE_PART = re.compile(r"[A-Za-z.\-_0-9+]{1,14}").fullmatch
@@ -155,7 +149,7 @@ def _check_restart(errs: Errors, spec: Obj, path: str) -> None:
 
 def check_job_spec(errs: Errors, spec: Obj, path: str) -> None:
     """What jobs and the templates of cron jobs have in common."""
-    non_negative(errs, spec, path, *_COUNTS, "maxFailedIndexes")
+    _COUNTS(errs, spec, path)
     if spec.get("maxFailedIndexes") is not None and spec.get("backoffLimitPerIndex") is None:
         why = "when maxFailedIndexes is specified"
         errs.required(f"{path}.backoffLimitPerIndex", why)
@@ -288,7 +282,7 @@ def _check_zone(errs: Errors, zone: str | None) -> None:
 
 def _check_cron(errs: Errors, spec: Obj, old: Obj | None) -> None:
     _check_schedule(errs, spec, old)
-    non_negative(errs, spec, "spec", "startingDeadlineSeconds")
+    _DEADLINE(errs, spec, "spec")
     if old is None or old.get("timeZone") != spec.get("timeZone"):
         _check_zone(errs, spec.get("timeZone"))
     policy = spec.get("concurrencyPolicy")
@@ -300,7 +294,7 @@ def _check_cron(errs: Errors, spec: Obj, old: Obj | None) -> None:
         errs.invalid(f"{path}.selector", job["selector"], "`selector` will be auto-generated")
     if job.get("manualSelector"):
         errs.not_supported(f"{path}.manualSelector", True, ("nil", "false"))
-    non_negative(errs, spec, "spec", "successfulJobsHistoryLimit", "failedJobsHistoryLimit")
+    _HISTORY(errs, spec, "spec")
 
 
 def _check_schedule_given(errs: Errors, spec: Obj) -> None:

@@ -4,20 +4,26 @@ from __future__ import annotations
 
 from typing import Any
 
+from corral.cluster.apiserver.builtin.validation.fields import check
+from corral.cluster.apiserver.builtin.validation.fields.check import Check
 from corral.cluster.apiserver.builtin.validation.fields.errors import (
     IMMUTABLE,
     NEGATIVE,
     Errors,
     int_of,
-    non_negative,
     same,
 )
-from corral.cluster.apiserver.builtin.validation.fields.names import (
-    dns_label,
-    name_is_label,
-    percent,
+from corral.cluster.apiserver.builtin.validation.fields.names import name_is_label, percent
+from corral.cluster.apiserver.builtin.validation.fields.rules import (
+    Change,
+    Create,
+    Kinds,
+    Rules,
+    again,
+    changes,
+    fixed,
+    whole,
 )
-from corral.cluster.apiserver.builtin.validation.fields.rules import Kinds, Rules, again
 from corral.cluster.apiserver.builtin.validation.fields.selectors import (
     check_selector,
     is_empty,
@@ -29,7 +35,7 @@ from corral.cluster.apiserver.builtin.validation.pods.pods import (
     check_pod_template,
     reject_unless_always,
 )
-from corral.cluster.apiserver.builtin.validation.storage.claims import check_claim_spec
+from corral.cluster.apiserver.builtin.validation.storage.claims import CLAIM_SPEC
 from corral.kube.types import Obj
 
 __all__ = ["KINDS", "check_int_or_percent", "check_not_over_100"]
@@ -45,126 +51,139 @@ def check_int_or_percent(errs: Errors, value: Any, path: str) -> None:
         errs.invalid(path, value, NEGATIVE)
 
 
-def _amount(value: Any) -> int:
-    if isinstance(value, str):
-        return int(value[:-1]) if not percent(value) else 0
-    return int(value or 0)
-
-
 def check_not_over_100(errs: Errors, value: Any, path: str) -> None:
     if isinstance(value, str) and not percent(value) and int(value[:-1]) > 100:
         errs.invalid(path, value, "must not be greater than 100%")
 
 
-def _check_template(errs: Errors, spec: Obj, kind: str) -> None:
+def _is_zero(value: Any) -> bool:
+    if isinstance(value, str):
+        return bool(percent(value)) or int(value[:-1]) == 0
+    return not value
+
+
+# -- selectors and templates -----------------------------------------------------------------------
+
+
+def _check_labels(errs: Errors, selector: Obj | None, template: Obj) -> None:
+    labels = (template.get("metadata") or {}).get("labels")
+    if not matches(selector, labels):
+        errs.invalid("spec.template.metadata.labels", labels, _MISMATCH)
+
+
+def _check_template(errs: Errors, selector: Obj | None, template: Obj, kind: str) -> None:
     """The template of a replicated workload, and its fit with the selector."""
-    selector, template = spec.get("selector"), spec.get("template") or {}
     if selector is None or not is_empty(selector):
-        labels = (template.get("metadata") or {}).get("labels")
-        if not matches(selector, labels):
-            errs.invalid("spec.template.metadata.labels", labels, _MISMATCH)
+        _check_labels(errs, selector, template)
     check_pod_template(errs, template, "spec.template")
-    reject_unless_always(errs, template.get("spec") or {}, "spec.template.spec", kind)
+    if kind:
+        reject_unless_always(errs, template.get("spec") or {}, "spec.template.spec", kind)
 
 
-def _check_selector(errs: Errors, spec: Obj, kind: str) -> bool:
-    selector = spec.get("selector")
-    if selector is None:
-        errs.required("spec.selector")
-        return True
+def _check_selector(errs: Errors, selector: Obj, path: str, kind: str) -> bool:
     before = len(errs)
-    check_selector(errs, selector, "spec.selector")
+    check_selector(errs, selector, path)
     sound = len(errs) == before
     if is_empty(selector):
-        errs.invalid("spec.selector", selector, f"empty selector is invalid for {kind}")
+        errs.invalid(path, selector, f"empty selector is invalid for {kind}")
     return sound
 
 
-def validate_deployment(errs: Errors, obj: Obj) -> None:
-    spec = obj.get("spec") or {}
-    non_negative(errs, spec, "spec", "replicas")
-    if _check_selector(errs, spec, "deployment"):
-        _check_template(errs, spec, "ReplicaSet")
-    else:
-        errs.invalid("spec.selector", spec["selector"], "invalid label selector")
-    _check_strategy(errs, spec.get("strategy") or {})
-    non_negative(
-        errs, spec, "spec", "minReadySeconds", "revisionHistoryLimit", "progressDeadlineSeconds"
-    )
+def _check_pods(errs: Errors, spec: Obj, path: str) -> None:
+    """The selector and the template of a Deployment or a ReplicaSet."""
+    selector, where = spec.get("selector"), f"{path}.selector"
+    if selector is None:
+        errs.required(where)
+    elif not _check_selector(errs, selector, where, "deployment"):
+        errs.invalid(where, selector, "invalid label selector")
+        return
+    _check_template(errs, selector, spec.get("template") or {}, "ReplicaSet")
+
+
+# -- deployments and replica sets ------------------------------------------------------------------
+
+
+def _check_progress(errs: Errors, spec: Obj, path: str) -> None:
     deadline = spec.get("progressDeadlineSeconds")
     if deadline is not None and deadline <= int_of(spec.get("minReadySeconds")):
         why = "must be greater than minReadySeconds"
-        errs.invalid("spec.progressDeadlineSeconds", deadline, why)
+        errs.invalid(f"{path}.progressDeadlineSeconds", deadline, why)
 
 
-def _check_strategy(errs: Errors, strategy: Obj) -> None:
-    kind, rolling = strategy.get("type") or "", strategy.get("rollingUpdate")
-    path = "spec.strategy.rollingUpdate"
-    if kind == "Recreate":
-        if rolling is not None:
-            errs.forbidden(path, "may not be specified when strategy `type` is 'Recreate'")
-    elif kind != "RollingUpdate":
-        shown = {"Type": kind, "RollingUpdate": rolling}
-        errs.not_supported("spec.strategy", shown, ("Recreate", "RollingUpdate"))
-    elif rolling is None:
-        errs.required(path, "this should be defaulted and never be nil")
-    else:
-        unavailable, surge = rolling.get("maxUnavailable", 0), rolling.get("maxSurge", 0)
-        check_int_or_percent(errs, unavailable, f"{path}.maxUnavailable")
-        check_int_or_percent(errs, surge, f"{path}.maxSurge")
-        if _amount(unavailable) == 0 and _amount(surge) == 0:
-            errs.invalid(f"{path}.maxUnavailable", unavailable, "may not be 0 when `maxSurge` is 0")
-        check_not_over_100(errs, unavailable, f"{path}.maxUnavailable")
+def _check_rolling(errs: Errors, rolling: Obj, path: str) -> None:
+    unavailable, surge = rolling.get("maxUnavailable", 0), rolling.get("maxSurge", 0)
+    check_int_or_percent(errs, unavailable, f"{path}.maxUnavailable")
+    check_int_or_percent(errs, surge, f"{path}.maxSurge")
+    if _is_zero(unavailable) and _is_zero(surge):
+        errs.invalid(f"{path}.maxUnavailable", unavailable, "may not be 0 when `maxSurge` is 0")
+    check_not_over_100(errs, unavailable, f"{path}.maxUnavailable")
 
 
-def validate_deployment_update(errs: Errors, new: Obj, old: Obj) -> None:
-    validate_deployment(errs, new)
-    _fixed_selector(errs, new, old)
+def _unknown(*allowed: str) -> Check:
+    """The error of a strategy of another type than these."""
+
+    def check_type(errs: Errors, strategy: Obj, path: str) -> None:
+        shown = {"Type": strategy.get("type") or "", "RollingUpdate": strategy.get("rollingUpdate")}
+        errs.not_supported(path, shown, allowed)
+
+    return check_type
 
 
-def _fixed_selector(errs: Errors, new: Obj, old: Obj) -> None:
-    after, before = (new.get("spec") or {}).get("selector"), (old.get("spec") or {}).get("selector")
-    errs.immutable("spec.selector", after, before)
+_NO_ROLLING = "may not be specified when strategy `type` is 'Recreate'"
+_DEFAULTED = "this should be defaulted and never be nil"
+_STRATEGIES = {
+    "Recreate": check.unset("rollingUpdate", _NO_ROLLING),
+    "RollingUpdate": check.given("rollingUpdate", _check_rolling, _DEFAULTED),
+}
+_DEPLOYMENT = whole(
+    check.inside(
+        "spec",
+        check.counts("replicas"),
+        _check_pods,
+        check.inside("strategy", check.union("type", _STRATEGIES, _unknown(*_STRATEGIES))),
+        check.counts("minReadySeconds revisionHistoryLimit progressDeadlineSeconds"),
+        _check_progress,
+    )
+)
+_REPLICA_SET = whole(check.inside("spec", check.counts("replicas minReadySeconds"), _check_pods))
+
+# -- stateful sets ---------------------------------------------------------------------------------
 
 
-def validate_replica_set(errs: Errors, obj: Obj) -> None:
-    spec = obj.get("spec") or {}
-    non_negative(errs, spec, "spec", "replicas", "minReadySeconds")
-    if _check_selector(errs, spec, "deployment"):
-        _check_template(errs, spec, "ReplicaSet")
-    else:
-        errs.invalid("spec.selector", spec["selector"], "invalid label selector")
+def _check_unavailable(errs: Errors, unavailable: Any, path: str) -> None:
+    check_int_or_percent(errs, unavailable, path)
+    if _is_zero(unavailable):
+        errs.invalid(path, unavailable, "cannot be 0")
+    check_not_over_100(errs, unavailable, path)
 
 
-def validate_replica_set_update(errs: Errors, new: Obj, old: Obj) -> None:
-    validate_replica_set(errs, new)
-    _fixed_selector(errs, new, old)
+def _check_on_delete(errs: Errors, rolling: Obj, path: str) -> None:
+    shown = {
+        "Partition": int_of(rolling.get("partition")),
+        "MaxUnavailable": rolling.get("maxUnavailable"),
+    }
+    errs.invalid(path, shown, "only allowed for updateStrategy 'RollingUpdate'")
 
 
-def _check_set_strategy(errs: Errors, strategy: Obj) -> None:
-    kind, rolling = strategy.get("type") or "", strategy.get("rollingUpdate")
-    path = "spec.updateStrategy"
-    if not kind:
+def _check_other(errs: Errors, strategy: Obj, path: str) -> None:
+    if not strategy.get("type"):
         errs.required(path)
-    elif kind == "OnDelete":
-        if rolling is not None:
-            why = "only allowed for updateStrategy 'RollingUpdate'"
-            shown = {
-                "Partition": int_of(rolling.get("partition")),
-                "MaxUnavailable": rolling.get("maxUnavailable"),
-            }
-            errs.invalid(f"{path}.rollingUpdate", shown, why)
-    elif kind != "RollingUpdate":
-        shown = {"Type": kind, "RollingUpdate": rolling}
-        errs.invalid(path, shown, "must be 'RollingUpdate' or 'OnDelete'")
-    elif rolling is not None:
-        non_negative(errs, rolling, f"{path}.rollingUpdate", "partition")
-        unavailable, where = rolling.get("maxUnavailable"), f"{path}.rollingUpdate.maxUnavailable"
-        if unavailable is not None:
-            check_int_or_percent(errs, unavailable, where)
-            if _amount(unavailable) == 0:
-                errs.invalid(where, unavailable, "cannot be 0")
-            check_not_over_100(errs, unavailable, where)
+        return
+    shown = {"Type": strategy["type"], "RollingUpdate": strategy.get("rollingUpdate")}
+    errs.invalid(path, shown, "must be 'RollingUpdate' or 'OnDelete'")
+
+
+_SET_ROLLING = check.struct(
+    check.counts("partition"), check.pointer("maxUnavailable", _check_unavailable)
+)
+_SET_STRATEGIES = {
+    "OnDelete": check.pointer("rollingUpdate", _check_on_delete),
+    "RollingUpdate": check.pointer("rollingUpdate", _SET_ROLLING),
+}
+_MANAGEMENT = check.holds(
+    ("OrderedReady", "Parallel").__contains__, "must be 'OrderedReady' or 'Parallel'"
+)
+_RETENTION = check.always("whenDeleted whenScaled", check.choice("Retain", "Delete"))
 
 
 def _with_claim_volumes(spec: Obj) -> Obj:
@@ -183,102 +202,92 @@ def _with_claim_volumes(spec: Obj) -> Obj:
     return {**template, "spec": pod}
 
 
-def validate_stateful_set(errs: Errors, obj: Obj) -> None:
-    _check_stateful_set(errs, obj, fresh=True)
-
-
-def _check_stateful_set(errs: Errors, obj: Obj, *, fresh: bool) -> None:
-    """What is wrong; the claims of one that is not fresh cannot change and are not looked at."""
-    spec = obj.get("spec") or {}
-    policy = spec.get("podManagementPolicy") or ""
-    if not policy:
-        errs.required("spec.podManagementPolicy")
-    elif policy not in ("OrderedReady", "Parallel"):
-        errs.invalid("spec.podManagementPolicy", policy, "must be 'OrderedReady' or 'Parallel'")
-    _check_set_strategy(errs, spec.get("updateStrategy") or {})
-    retention = spec.get("persistentVolumeClaimRetentionPolicy")
-    if retention is not None:
-        for name in ("whenDeleted", "whenScaled"):
-            value = retention.get(name) or ""
-            if value not in ("Retain", "Delete"):
-                where = f"spec.persistentVolumeClaimRetentionPolicy.{name}"
-                errs.not_supported(where, value, ("Retain", "Delete"))
-    for i, template in enumerate(spec.get("volumeClaimTemplates") or () if fresh else ()):
-        check_claim_spec(errs, template.get("spec") or {}, f"spec.volumeClaimTemplates[{i}].spec")
-    non_negative(errs, spec, "spec", "replicas", "minReadySeconds")
-    non_negative(errs, spec.get("ordinals") or {}, "spec.ordinals", "start")
-    if service := spec.get("serviceName"):
-        errs.format("spec.serviceName", service, dns_label)
-    if _check_selector(errs, spec, "statefulset"):
-        _check_set_template(errs, spec)
+def _check_set_pods(errs: Errors, spec: Obj, path: str) -> None:
+    selector, where = spec.get("selector"), f"{path}.selector"
+    if selector is None:
+        errs.required(where)
+    if selector is None or _check_selector(errs, selector, where, "statefulset"):
+        _check_template(errs, selector, _with_claim_volumes(spec), "")
     else:
-        errs.invalid("spec.selector", spec["selector"], "")
+        errs.invalid(where, selector, "")
     pod = (spec.get("template") or {}).get("spec") or {}
-    reject_unless_always(errs, pod, "spec.template.spec", "StatefulSet")
+    reject_unless_always(errs, pod, f"{path}.template.spec", "StatefulSet")
 
 
-def _check_set_template(errs: Errors, spec: Obj) -> None:
-    template, selector = _with_claim_volumes(spec), spec.get("selector")
-    if selector is None or not is_empty(selector):
-        labels = (template.get("metadata") or {}).get("labels")
-        if not matches(selector, labels):
-            errs.invalid("spec.template.metadata.labels", labels, _MISMATCH)
-    check_pod_template(errs, template, "spec.template")
+def _stateful_set(*of_claims: Check) -> Create:
+    return whole(
+        check.inside(
+            "spec",
+            check.needed("podManagementPolicy", _MANAGEMENT),
+            check.inside("updateStrategy", check.union("type", _SET_STRATEGIES, _check_other)),
+            check.pointer("persistentVolumeClaimRetentionPolicy", _RETENTION),
+            *of_claims,
+            check.counts("replicas minReadySeconds"),
+            check.inside("ordinals", check.counts("start")),
+            check.optional("serviceName", check.LABEL),
+            _check_set_pods,
+        )
+    )
 
 
-def validate_stateful_set_update(errs: Errors, new: Obj, old: Obj) -> None:
-    _check_stateful_set(errs, new, fresh=False)
-    after, before = new.get("spec") or {}, old.get("spec") or {}
-    _fixed_selector(errs, new, old)
-    name = "volumeClaimTemplates"
-    if not same(after.get(name), before.get(name)):
-        errs.invalid(f"spec.{name}", [claim(c) for c in after.get(name) or ()] or None, IMMUTABLE)
-    for name in ("serviceName", "podManagementPolicy"):
-        errs.immutable(f"spec.{name}", after.get(name) or "", before.get(name) or "")
+_STATEFUL_SET = _stateful_set(check.items("volumeClaimTemplates", check.inside("spec", CLAIM_SPEC)))
 
 
-def validate_daemon_set(errs: Errors, obj: Obj) -> None:
-    spec = obj.get("spec") or {}
+def _same_claims(errs: Errors, new: Obj, old: Obj) -> None:
+    after, before = ((o.get("spec") or {}).get("volumeClaimTemplates") for o in (new, old))
+    if not same(after, before):
+        shown = [claim(c) for c in after or ()] or None
+        errs.invalid("spec.volumeClaimTemplates", shown, IMMUTABLE)
+
+
+_STATEFUL_SET_CHANGE = changes(
+    again(_stateful_set()),  # claims cannot change and are not looked at again
+    fixed("spec", "selector"),
+    _same_claims,
+    fixed("spec", "serviceName podManagementPolicy", zero=""),
+)
+
+# -- daemon sets -----------------------------------------------------------------------------------
+
+
+def _check_daemon_pods(errs: Errors, spec: Obj, path: str) -> None:
     selector, template = spec.get("selector"), spec.get("template") or {}
-    check_selector(errs, selector, "spec.selector")
-    labels = (template.get("metadata") or {}).get("labels")
-    if well_formed(selector) and not matches(selector, labels):
-        errs.invalid("spec.template.metadata.labels", labels, _MISMATCH)
+    check_selector(errs, selector, f"{path}.selector")
+    if well_formed(selector):
+        _check_labels(errs, selector, template)
     if selector is not None and is_empty(selector):
-        errs.invalid("spec.selector", selector, "empty selector is invalid for daemonset")
-    check_pod_template(errs, template, "spec.template")
-    reject_unless_always(errs, template.get("spec") or {}, "spec.template.spec", "DaemonSet")
-    non_negative(errs, spec, "spec", "minReadySeconds")
-    _check_daemon_strategy(errs, spec.get("updateStrategy") or {})
-    non_negative(errs, spec, "spec", "revisionHistoryLimit")
+        errs.invalid(f"{path}.selector", selector, "empty selector is invalid for daemonset")
+    check_pod_template(errs, template, f"{path}.template")
+    reject_unless_always(errs, template.get("spec") or {}, f"{path}.template.spec", "DaemonSet")
 
 
-def _check_daemon_strategy(errs: Errors, strategy: Obj) -> None:
-    kind, rolling = strategy.get("type") or "", strategy.get("rollingUpdate")
-    path = "spec.updateStrategy"
-    if kind == "OnDelete":
-        return
-    if kind != "RollingUpdate":
-        shown = {"Type": kind, "RollingUpdate": rolling}
-        errs.not_supported(path, shown, ("RollingUpdate", "OnDelete"))
-        return
-    path += ".rollingUpdate"
-    if rolling is None:
-        errs.required(path)
-        return
+def _check_daemon_rolling(errs: Errors, rolling: Obj, path: str) -> None:
     unavailable, surge = rolling.get("maxUnavailable", 0), rolling.get("maxSurge", 0)
-    for check in (check_int_or_percent, check_not_over_100):
-        check(errs, unavailable, f"{path}.maxUnavailable")
-        check(errs, surge, f"{path}.maxSurge")
-    if _amount(unavailable) and _amount(surge):
+    for check_amount in (check_int_or_percent, check_not_over_100):
+        check_amount(errs, unavailable, f"{path}.maxUnavailable")
+        check_amount(errs, surge, f"{path}.maxSurge")
+    if not _is_zero(unavailable) and not _is_zero(surge):
         errs.invalid(f"{path}.maxSurge", surge, "may not be set when maxUnavailable is non-zero")
-    elif not _amount(unavailable) and not _amount(surge):
+    elif _is_zero(unavailable) and _is_zero(surge):
         errs.required(f"{path}.maxUnavailable", "cannot be 0 when maxSurge is 0")
 
 
-def validate_daemon_set_update(errs: Errors, new: Obj, old: Obj) -> None:
-    _fixed_selector(errs, new, old)
-    validate_daemon_set(errs, new)
+_DAEMON_STRATEGIES = {
+    "RollingUpdate": check.given("rollingUpdate", _check_daemon_rolling),
+    "OnDelete": check.struct(),
+}
+_DAEMON_STRATEGY = check.union("type", _DAEMON_STRATEGIES, _unknown(*_DAEMON_STRATEGIES))
+_DAEMON_SET = whole(
+    check.inside(
+        "spec",
+        _check_daemon_pods,
+        check.counts("minReadySeconds"),
+        check.inside("updateStrategy", _DAEMON_STRATEGY),
+        check.counts("revisionHistoryLimit"),
+    )
+)
+
+# -- controllers and revisions ---------------------------------------------------------------------
 
 
 def validate_controller(errs: Errors, obj: Obj) -> None:
@@ -298,7 +307,7 @@ def validate_controller(errs: Errors, obj: Obj) -> None:
         reject_unless_always(errs, pod, "spec.template.spec", "ReplicationController")
     if spec.get("replicas") is None:
         errs.required("spec.replicas")
-    non_negative(errs, spec, "spec", "replicas", "minReadySeconds")
+    check.counts("replicas minReadySeconds")(errs, spec, "spec")
 
 
 def validate_revision(errs: Errors, obj: Obj) -> None:
@@ -313,83 +322,68 @@ def validate_revision(errs: Errors, obj: Obj) -> None:
 
 
 def validate_revision_update(errs: Errors, new: Obj, old: Obj) -> None:
-    revision = new.get("revision") or 0
-    if revision < 0:
-        errs.invalid("revision", revision, NEGATIVE)
+    check.always("revision", check.at_least(0, NEGATIVE), 0)(errs, new, "")
     if not same(new.get("data"), old.get("data")):
         errs.invalid("data", new.get("data"), IMMUTABLE)
 
 
-def _check_counts(
-    errs: Errors, status: Obj, capped: tuple[str, ...], ready_name: str = "readyReplicas"
-) -> None:
-    replicas = int_of(status.get("replicas"))
-    for name in capped:
-        value = int_of(status.get(name))
-        if value > replicas:
-            errs.invalid(f"status.{name}", value, _OVER_REPLICAS)
-    available = int_of(status.get("availableReplicas"))
-    if available > int_of(status.get("readyReplicas")):
-        errs.invalid("status.availableReplicas", available, f"cannot be greater than {ready_name}")
+# -- statuses --------------------------------------------------------------------------------------
 
 
-def _check_collisions(errs: Errors, new: Obj, old: Obj) -> None:
-    after = (new.get("status") or {}).get("collisionCount")
-    before = (old.get("status") or {}).get("collisionCount")
-    if before is not None and (after is None or after < before):
-        errs.invalid("status.collisionCount", after or 0, "cannot be decremented")
+def _status(counted: str, capped: str = "", ready: str = "readyReplicas") -> Change:
+    """The counts of a status; those in ``capped`` may not be above the number of replicas."""
+    counts, capped_names = check.counts(counted), capped.split()
+    counts_collisions = "collisionCount" in counted
+
+    def change(errs: Errors, new: Obj, old: Obj) -> None:
+        status, before = new.get("status") or {}, old.get("status") or {}
+        counts(errs, status, "status")
+        replicas, available = (int_of(status.get(n)) for n in ("replicas", "availableReplicas"))
+        for name in capped_names:
+            value = int_of(status.get(name))
+            if value > replicas:
+                errs.invalid(f"status.{name}", value, _OVER_REPLICAS)
+        if capped and available > int_of(status.get("readyReplicas")):
+            why = f"cannot be greater than {ready}"
+            errs.invalid("status.availableReplicas", available, why)
+        collisions, earlier = (s.get("collisionCount") for s in (status, before))
+        if (
+            counts_collisions
+            and earlier is not None
+            and (collisions is None or collisions < earlier)
+        ):
+            errs.invalid("status.collisionCount", collisions or 0, "cannot be decremented")
+
+    return change
 
 
-def validate_deployment_status(errs: Errors, new: Obj, old: Obj) -> None:
-    status = new.get("status") or {}
-    names = ("observedGeneration", "replicas", "updatedReplicas", "readyReplicas",
-             "availableReplicas", "unavailableReplicas", "terminatingReplicas",
-             "collisionCount")  # fmt: skip
-    non_negative(errs, status, "status", *names)
-    _check_counts(errs, status, ("updatedReplicas", "readyReplicas", "availableReplicas"))
-    _check_collisions(errs, new, old)
-
-
-def validate_replica_set_status(errs: Errors, new: Obj, old: Obj) -> None:
-    status = new.get("status") or {}
-    names = ("replicas", "fullyLabeledReplicas", "readyReplicas", "availableReplicas",
-             "observedGeneration", "terminatingReplicas")  # fmt: skip
-    non_negative(errs, status, "status", *names)
-    _check_counts(errs, status, ("fullyLabeledReplicas", "readyReplicas", "availableReplicas"))
-
-
-validate_controller_status = validate_replica_set_status
-
-
-def validate_stateful_set_status(errs: Errors, new: Obj, old: Obj) -> None:
-    status = new.get("status") or {}
-    names = ("replicas", "readyReplicas", "currentReplicas", "updatedReplicas",
-             "availableReplicas", "observedGeneration", "collisionCount")  # fmt: skip
-    non_negative(errs, status, "status", *names)
-    capped = ("readyReplicas", "currentReplicas", "updatedReplicas", "availableReplicas")
-    _check_counts(errs, status, capped, "status.readyReplicas")
-    _check_collisions(errs, new, old)
-
-
-def validate_daemon_set_status(errs: Errors, new: Obj, old: Obj) -> None:
-    names = ("currentNumberScheduled", "numberMisscheduled", "desiredNumberScheduled",
-             "numberReady", "observedGeneration", "updatedNumberScheduled", "numberAvailable",
-             "numberUnavailable", "collisionCount")  # fmt: skip
-    non_negative(errs, new.get("status") or {}, "status", *names)
-    _check_collisions(errs, new, old)
-
+_REPLICA_SET_STATUS = _status(
+    "replicas fullyLabeledReplicas readyReplicas availableReplicas observedGeneration "
+    "terminatingReplicas",
+    "fullyLabeledReplicas readyReplicas availableReplicas",
+)
+_SAME_SELECTOR = fixed("spec", "selector")
 
 KINDS: Kinds = {
     ("", "ReplicationController"): Rules(
-        validate_controller, again(validate_controller), validate_controller_status),
+        validate_controller, again(validate_controller), _REPLICA_SET_STATUS),
     ("apps", "Deployment"): Rules(
-        validate_deployment, validate_deployment_update, validate_deployment_status),
+        _DEPLOYMENT, changes(again(_DEPLOYMENT), _SAME_SELECTOR),
+        _status("observedGeneration replicas updatedReplicas readyReplicas availableReplicas "
+                "unavailableReplicas terminatingReplicas collisionCount",
+                "updatedReplicas readyReplicas availableReplicas")),
     ("apps", "ReplicaSet"): Rules(
-        validate_replica_set, validate_replica_set_update, validate_replica_set_status),
+        _REPLICA_SET, changes(again(_REPLICA_SET), _SAME_SELECTOR), _REPLICA_SET_STATUS),
     ("apps", "StatefulSet"): Rules(
-        validate_stateful_set, validate_stateful_set_update, validate_stateful_set_status,
-        name_is_label),
+        _STATEFUL_SET, _STATEFUL_SET_CHANGE,
+        _status("replicas readyReplicas currentReplicas updatedReplicas availableReplicas "
+                "observedGeneration collisionCount",
+                "readyReplicas currentReplicas updatedReplicas availableReplicas",
+                "status.readyReplicas"), name_is_label),
     ("apps", "DaemonSet"): Rules(
-        validate_daemon_set, validate_daemon_set_update, validate_daemon_set_status),
+        _DAEMON_SET, changes(_SAME_SELECTOR, again(_DAEMON_SET)),
+        _status("currentNumberScheduled numberMisscheduled desiredNumberScheduled numberReady "
+                "observedGeneration updatedNumberScheduled numberAvailable numberUnavailable "
+                "collisionCount")),
     ("apps", "ControllerRevision"): Rules(validate_revision, validate_revision_update),
 }  # fmt: skip

@@ -72,8 +72,8 @@ def _handler_problems(handler: str) -> list[str]:
 _LEASE = whole(
     check.inside(
         "spec",
-        check.pointer("leaseDurationSeconds", check.within(1, None, "must be greater than 0")),
-        check.pointer("leaseTransitions", check.within(0, None, NEGATIVE)),
+        check.pointer("leaseDurationSeconds", check.at_least(1, "must be greater than 0")),
+        check.pointer("leaseTransitions", check.at_least(0, NEGATIVE)),
     )
 )
 _PREEMPTION = check.needed("preemptionPolicy", check.choice("PreemptLowerPriority", "Never"))
