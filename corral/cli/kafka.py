@@ -22,13 +22,13 @@ _MADE_WITHIN: Final = 10.0
 _LOOK: Final = 0.1
 
 
-def bootstrap_of(said: str, kubeconfig: Path | None) -> str:
+def bootstrap_of(detail: str, kubeconfig: Path | None) -> str:
     """Where the brokers are: as said, as the environment says, or beside the cluster.
 
     Raises:
         Trouble: nobody says.
     """
-    found = _said(said) or str(_facts(kubeconfig).get("bootstrap") or "")
+    found = _said(detail) or str(_facts(kubeconfig).get("bootstrap") or "")
     if found:
         return found
     raise Trouble(
@@ -38,8 +38,8 @@ def bootstrap_of(said: str, kubeconfig: Path | None) -> str:
     )
 
 
-def _said(said: str) -> str:
-    return said or next(filter(None, (os.environ.get(name) for name in _VARIABLES)), "")
+def _said(detail: str) -> str:
+    return detail or next(filter(None, (os.environ.get(name) for name in _VARIABLES)), "")
 
 
 def _facts(kubeconfig: Path | None) -> dict[str, Any]:

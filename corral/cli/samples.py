@@ -159,12 +159,12 @@ def _csv(path: Path, label_column: str) -> tuple[Array, Array]:
             raise SampleError(f"{path}, line {number}: {len(row)} columns, not {width}")
     if width < 2:
         raise SampleError(f"{path} has one column: a label and at least one feature are needed")
-    said = [row[place] for row in body]
-    if all(map(_is_number, said)):
-        y = np.array(said, np.float32)
+    detail = [row[place] for row in body]
+    if all(map(_is_number, detail)):
+        y = np.array(detail, np.float32)
     else:
-        known = {word: n for n, word in enumerate(sorted(set(said)))}
-        y = np.array([known[word] for word in said], np.float32)
+        known = {word: n for n, word in enumerate(sorted(set(detail)))}
+        y = np.array([known[word] for word in detail], np.float32)
     return np.array([row[:place] + row[place + 1 :] for row in body], np.float32), y
 
 

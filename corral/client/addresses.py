@@ -29,9 +29,9 @@ def check_namespace(namespace: str | None) -> None:
 
 def _check(word: str, pattern: re.Pattern[str], *, what: str, longest: int) -> None:
     if len(word) > longest or not pattern.fullmatch(word):
-        said = repr(word) if len(word) <= longest else f"{word[:20]!r}…"
+        detail = repr(word) if len(word) <= longest else f"{word[:20]!r}…"
         raise BadRequest(
-            f"{said} is no {what} that anything can have",
+            f"{detail} is no {what} that anything can have",
             hint=f"a {what} has lower-case letters, digits and '-', at most {longest}, "
             "with a letter or digit at both ends",
         )

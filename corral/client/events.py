@@ -58,14 +58,14 @@ _CHILDREN: Final = frozenset(
 
 def event_time(event: Obj) -> datetime:
     """When it happened last."""
-    said = (
+    detail = (
         section(event, "series").get("lastObservedTime"),
         event.get("lastTimestamp"),
         event.get("eventTime"),
         event.get("firstTimestamp"),
         section(event, "metadata").get("creationTimestamp"),
     )
-    return next((read for value in said if (read := parse_time(value)) is not None), _EPOCH)
+    return next((read for value in detail if (read := parse_time(value)) is not None), _EPOCH)
 
 
 def in_order(events: Iterable[Obj]) -> list[Obj]:

@@ -396,14 +396,16 @@ def _check_type(kind: JobKind, obj: Obj, *, namespace: str, name: str = "") -> N
         ("metadata.name", metadata.get("name"), name),
     )
     problems = tuple(
-        FieldProblem(field, f"Invalid value: {show(said)}: must be {wanted!r}", "FieldValueInvalid")
-        for field, said, wanted in pairs
-        if said and wanted and said != wanted
+        FieldProblem(
+            field, f"Invalid value: {show(detail)}: must be {wanted!r}", "FieldValueInvalid"
+        )
+        for field, detail, wanted in pairs
+        if detail and wanted and detail != wanted
     )
     if "metadata" in obj and not isinstance(obj["metadata"], dict):
         problems = (FieldProblem("metadata", "must be an object", "FieldValueTypeInvalid"),)
     if problems:
-        said = "; ".join(f"{problem.field}: {problem.message}" for problem in problems)
+        detail = "; ".join(f"{problem.field}: {problem.message}" for problem in problems)
         raise Invalid(
-            f"this is no {kind.kind} for namespace {namespace!r}: {said}", fields=problems
+            f"this is no {kind.kind} for namespace {namespace!r}: {detail}", fields=problems
         )

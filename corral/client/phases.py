@@ -170,9 +170,9 @@ def job_message(obj: Obj) -> str:
 def own_message(obj: Obj) -> str:
     """``message`` or ``error`` of the status, else that of its main condition."""
     status = status_of(obj)
-    said = text(status.get("message")) or text(status.get("error"))
-    if said:
-        return said
+    detail = text(status.get("message")) or text(status.get("error"))
+    if detail:
+        return detail
     for type_ in ("Ready", "Failed", "Succeeded", "Running"):
         found = condition(obj, type_)
         if found is not None and text(found.get("message")):

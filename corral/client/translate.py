@@ -91,8 +91,8 @@ def _forbidden(error: kube.ApiError, asked: ApiRequest) -> JobError:
             "ask for less, or wait until something ends",
             namespace=asked.namespace or "",
         )
-    said = _WHO.search(error.message)
-    if said is None:
+    detail = _WHO.search(error.message)
+    if detail is None:
         # Admission, a namespace that is being deleted, …: not a matter of rights.
         return errors.Forbidden(
             f"{asked.what} {asked.where} was refused: {_tail(error.message)}",
@@ -100,11 +100,11 @@ def _forbidden(error: kube.ApiError, asked: ApiRequest) -> JobError:
             resource=asked.target,
             namespace=asked.namespace or "",
         )
-    return _lacks_right(said, error, asked)
+    return _lacks_right(detail, error, asked)
 
 
-def _lacks_right(said: re.Match[str], error: kube.ApiError, asked: ApiRequest) -> JobError:
-    user, verb, resource, group = said.groups()
+def _lacks_right(detail: re.Match[str], error: kube.ApiError, asked: ApiRequest) -> JobError:
+    user, verb, resource, group = detail.groups()
     found = _IN_NAMESPACE.search(error.message)
     namespace = found.group(1) if found else ""
     plain, _, subresource = resource.partition("/")

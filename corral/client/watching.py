@@ -263,11 +263,11 @@ class _Goal:
     def give_up(self, obj: Obj) -> None:
         """Waiting for a phase of a job that is over is pointless."""
         if self._condition is None and not self.deletion and self._kind.finished(obj):
-            said = self._kind.message(obj)
+            detail = self._kind.message(obj)
             raise errors.NeverHappens(
                 f"{self._kind.kind} {section(obj, 'metadata').get('name')!r} is "
                 f"{self._kind.phase(obj)} and will not be {' or '.join(self.phases)} any more"
-                + (f": {said}" if said else ""),
+                + (f": {detail}" if detail else ""),
                 obj=obj,
             )
 

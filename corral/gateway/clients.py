@@ -20,7 +20,7 @@ from corral.client.errors import Unavailable
 from corral.client.jobs import Jobs
 from corral.gateway.auth import Caller
 from corral.gateway.limits import Shares, place_of
-from corral.gateway.remarks import note
+from corral.gateway.warnings import note
 from corral.kube.client import KubeClient
 from corral.kube.connection.config import ClusterConfig
 from corral.kube.connection.transport import ClientSettings
@@ -134,8 +134,10 @@ class ClientPool:
         flow = caller.flow or place_of(caller.address)
         kinds = (self._held, self._streaming) if streams else (self._held,)
         if not all(held.fits(flow, caller.key) for held in kinds):
-            said = "the gateway serves as many callers as it can, of this namespace or user or all"
-            raise Unavailable(said, retry_after=1)
+            detail = (
+                "the gateway serves as many callers as it can, of this namespace or user or all"
+            )
+            raise Unavailable(detail, retry_after=1)
         # found or made, and held, before anything is awaited: two requests of one token share it
         lease = self._found(caller)
         lease.holders += 1

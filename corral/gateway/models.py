@@ -94,11 +94,11 @@ class Models:
         except RegistryError as error:
             raise _told(error, text) from error
         if ref.registry not in self._known:
-            said = (
+            detail = (
                 f"the model is {text}, and this gateway was not told where {ref.registry} is "
                 "(`corral gateway --registry-map NAME=URL`): pull it from the registry itself"
             )
-            raise Refused("not-found", said)
+            raise Refused("not-found", detail)
         return ref
 
     def _artifacts(self, caller: Caller) -> Artifacts:
@@ -124,13 +124,13 @@ class Models:
 def _told(error: RegistryError, text: str) -> Refused:
     from corral.oci import Denied, InvalidReference, NotFound, Unavailable
 
-    said = f"{text} cannot be had: {error}"
+    detail = f"{text} cannot be had: {error}"
     match error:
         case NotFound() | InvalidReference():
-            return Refused("not-found", said)
+            return Refused("not-found", detail)
         case Denied():
-            return Refused("forbidden", said)
+            return Refused("forbidden", detail)
         case Unavailable():
-            return Refused("unavailable", said)
+            return Refused("unavailable", detail)
         case _:
-            return Refused("bad-upstream", said)
+            return Refused("bad-upstream", detail)

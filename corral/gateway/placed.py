@@ -20,13 +20,17 @@ def placed(obj: Obj, kind: JobKind, *, namespace: str, name: str = "") -> Obj:
         raise Refused("invalid", "metadata must be an object", errors=(("metadata", "no object"),))
     metadata = metadata or {}
     wanted = {"apiVersion": kind.api_version, "kind": kind.kind}
-    wrong = [(key, f"must be {said}") for key, said in wanted.items() if obj.get(key, said) != said]
+    wrong = [
+        (key, f"must be {reported}")
+        for key, reported in wanted.items()
+        if obj.get(key, reported) != reported
+    ]
     if metadata.get("namespace", namespace) != namespace:
         wrong.append(("metadata.namespace", f"must be {namespace}, as in the path"))
     if name and metadata.get("name", name) != name:
         wrong.append(("metadata.name", f"must be {name}, as in the path"))
     if wrong:
-        detail = "; ".join(f"{field}: {said}" for field, said in wrong)
+        detail = "; ".join(f"{field}: {reported}" for field, reported in wrong)
         raise Refused("invalid", detail, errors=tuple(wrong))
     put = {**metadata, "namespace": namespace}
     if name:

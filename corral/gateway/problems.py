@@ -110,7 +110,7 @@ class Problem:
         if request_id:
             out["requestId"] = request_id
         if self.errors:
-            out["errors"] = [{"field": name, "detail": said} for name, said in self.errors]
+            out["errors"] = [{"field": name, "detail": reported} for name, reported in self.errors]
         if self.retry_after:
             out["retryAfter"] = self.retry_after
         return {**out, **self.more}
@@ -140,8 +140,8 @@ def problem_of(error: BaseException) -> Problem:
         case ApiError():
             return _of_api(error)
         case KubeConnectionError() | ConfigError():
-            said = f"the gateway cannot reach the Kubernetes API: {redacted(str(error))}"
-            return Problem("unavailable", said, retry_after=1)
+            reported = f"the gateway cannot reach the Kubernetes API: {redacted(str(error))}"
+            return Problem("unavailable", reported, retry_after=1)
         case TimeoutError():
             return Problem("timeout", "the Kubernetes API did not answer in time")
         case _:

@@ -163,8 +163,8 @@ class Gateway:
         if not lease.user:
             review: Obj = {"metadata": {}}
             with translating(ApiRequest("create", SELFSUBJECTREVIEWS)):
-                said = await lease.jobs.client.create(SELFSUBJECTREVIEWS, review)
-            user = section(section(said, "status"), "userInfo")
+                detail = await lease.jobs.client.create(SELFSUBJECTREVIEWS, review)
+            user = section(section(detail, "status"), "userInfo")
             lease.user = text(user.get("username"))
         return lease.user
 
@@ -192,8 +192,8 @@ class Gateway:
         review: Obj = {"metadata": {}, "spec": {"resourceAttributes": attributes}}
         async with self.lease(caller) as jobs:
             with translating(ApiRequest("create", SELFSUBJECTACCESSREVIEWS)):
-                said = await jobs.client.create(SELFSUBJECTACCESSREVIEWS, review)
-        return section(said, "status").get("allowed") is True
+                detail = await jobs.client.create(SELFSUBJECTACCESSREVIEWS, review)
+        return section(detail, "status").get("allowed") is True
 
     # --- what `Jobs` does, for a caller --------------------------------------------------------
 

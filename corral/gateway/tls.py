@@ -67,8 +67,8 @@ class ServerTls:
             trial.load_cert_chain(self.files.cert, self.files.key)
             self.context.load_cert_chain(self.files.cert, self.files.key)
         except (OSError, ssl.SSLError) as error:
-            said = f"no usable certificate in {self.files.cert} and {self.files.key}: {error}"
-            raise ConfigError(said) from error
+            detail = f"no usable certificate in {self.files.cert} and {self.files.key}: {error}"
+            raise ConfigError(detail) from error
         self._seen = stamp
 
     async def run(self) -> None:

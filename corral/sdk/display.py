@@ -187,11 +187,11 @@ def job_panel(job: Job) -> RenderableType:
     lines: list[Any] = [title]
     if job.progress.percent is not None:
         lines.append(ProgressBar(total=100, completed=job.progress.percent, width=40))
-    told = (
+    reported = (
         str(job.progress),
         metrics_text(job),
         f"{job.ready} of {job.replicas} replicas ready",
         job.message,
     )
-    lines += [Text(printable(text)) for text in told if text]
+    lines += [Text(printable(text)) for text in reported if text]
     return Group(*lines)

@@ -268,18 +268,18 @@ class AsyncJobClient:
         async with aclosing(steps) as jobs:
             async for job in jobs:
                 for callback in called:
-                    said = callback(job)
-                    if inspect.isawaitable(said):
-                        await said
+                    detail = callback(job)
+                    if inspect.isawaitable(detail):
+                        await detail
         assert job is not None  # it ends with the job that was waited for
         return job
 
     async def _failed(self, kind: JobKind, job: Job, wanted: frozenset[str]) -> JobFailed:
         explanation = Explained.of(await self._access.explain(kind, job.namespace, job.name))
-        said = f": {job.message}" if job.message else ""
+        detail = f": {job.message}" if job.message else ""
         words = " or ".join(sorted(wanted))
         return JobFailed(
-            f"{job.kind} {job.name} is {job.phase} and will not be {words}{said}",
+            f"{job.kind} {job.name} is {job.phase} and will not be {words}{detail}",
             job=job,
             explanation=explanation,
         )

@@ -72,8 +72,8 @@ class LocalCluster:
                 f"`corral {verb}` took longer than {_SECONDS:g} s", hint=f"see {self.folder}/logs"
             ) from err
         if done.returncode:
-            said = done.stderr.strip() or done.stdout.strip()
-            raise NoCluster(f"`corral {verb}` failed: {said}", hint=f"see {self.folder}/logs")
+            detail = done.stderr.strip() or done.stdout.strip()
+            raise NoCluster(f"`corral {verb}` failed: {detail}", hint=f"see {self.folder}/logs")
 
     def __enter__(self) -> Self:
         return self.start()

@@ -164,8 +164,8 @@ class Job:
     def __repr__(self) -> str:
         parts = [self.phase, f"{self.ready}/{self.replicas} replicas", str(self.progress)]
         parts += [f"{name}={value:.4g}" for name, value in self.metrics.items()]
-        told = ", ".join(filter(None, parts))
-        return printable(f"<{self.kind} {self.namespace}/{self.name}: {told}>")
+        reported = ", ".join(filter(None, parts))
+        return printable(f"<{self.kind} {self.namespace}/{self.name}: {reported}>")
 
     def _repr_html_(self) -> str:
         return display.job_html(self)

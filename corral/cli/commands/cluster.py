@@ -383,7 +383,7 @@ def _no_boundary(facts: Facts, *, shared: bool) -> str:
     """What people must know of a cluster that cannot keep its pods apart; else nothing."""
     from corral.cluster.marks import PLAIN
 
-    nodes = [said["name"] for said in facts.values() if said.get("isolation") == PLAIN]
+    nodes = [fact["name"] for fact in facts.values() if fact.get("isolation") == PLAIN]
     if not nodes:
         return _shared_network(facts)
     others = (
@@ -400,7 +400,9 @@ def _no_boundary(facts: Facts, *, shared: bool) -> str:
 
 def _shared_network(facts: Facts) -> str:
     """What people must know of pods that are kept apart, but for the network; else nothing."""
-    nodes = [said["name"] for said in facts.values() if said.get("isolation") == Isolation.user]
+    nodes = [
+        detail["name"] for detail in facts.values() if detail.get("isolation") == Isolation.user
+    ]
     if not nodes:
         return ""
     return (
@@ -418,19 +420,19 @@ def _foreground(line: str, code: int, warning: str) -> None:
 
 def _detach(folder: Any) -> Callable[[str, int, str], None]:
     """Go on in a process of its own; this one returns what that one tells, and ends."""
-    told, tell = os.pipe()
+    notified, tell = os.pipe()
     if os.fork():
         os.close(tell)
-        with os.fdopen(told, "rb") as file:
-            said = file.readline()  # to the end would be: until the parts have ended too
-        if not said.endswith(b"\n"):
+        with os.fdopen(notified, "rb") as file:
+            detail = file.readline()  # to the end would be: until the parts have ended too
+        if not detail.endswith(b"\n"):
             problem = f"corral: the cluster did not start; see {folder.path / 'logs'}"
             _foreground(problem, 1, "")
             raise typer.Exit(1)
-        line, code, warning = json.loads(said)
+        line, code, warning = json.loads(detail)
         _foreground(line, code, warning)
         raise typer.Exit(code)
-    os.close(told)
+    os.close(notified)
     os.setsid()
     _to_log(folder.log("corral"))
 

@@ -188,25 +188,27 @@ async def metrics(
     from corral.cli.references import find
 
     found = await find(session, ["federatedjob", name])
-    told = await session.jobs.metrics(found.kind, session.namespace, found.name)
+    metrics = await session.jobs.metrics(found.kind, session.namespace, found.name)
     if output is not Format.table:
-        show_object({"metadata": {"name": name}, **told} if output is Format.name else told, output)
+        show_object(
+            {"metadata": {"name": name}, **metrics} if output is Format.name else metrics, output
+        )
     elif round_:
-        show(_participants(told, round_), PARTICIPANT_COLUMNS, output)
+        show(_participants(metrics, round_), PARTICIPANT_COLUMNS, output)
     elif proplets:
-        show([_flat(entry) for entry in told["proplets"]], PROPLET_COLUMNS, output)
+        show([_flat(entry) for entry in metrics["proplets"]], PROPLET_COLUMNS, output)
     else:
-        show([_flat(entry) for entry in told["rounds"]], METRIC_COLUMNS, output)
+        show([_flat(entry) for entry in metrics["rounds"]], METRIC_COLUMNS, output)
 
 
-def _participants(told: Obj, number: int) -> list[dict[str, Any]]:
-    for entry in told["rounds"]:
+def _participants(metrics: Obj, number: int) -> list[dict[str, Any]]:
+    for entry in metrics["rounds"]:
         if entry.get("round") == number:
             return [_flat(part) for part in entry["participants"]]
     raise Trouble(
         f"there is no round {number}",
         code=NOT_FOUND,
-        hint=f"`corral fl metrics {told['name']}` lists the rounds",
+        hint=f"`corral fl metrics {metrics['name']}` lists the rounds",
     )
 
 

@@ -189,12 +189,12 @@ def inject(
 
 def _restriction(text: str) -> Obj:
     try:
-        said = json.loads(text)
+        detail = json.loads(text)
     except ValueError as error:
         raise Trouble(f"--restriction is not valid JSON: {error}", code=USAGE) from None
-    if not isinstance(said, dict):
+    if not isinstance(detail, dict):
         raise Trouble('--restriction must be a JSON object, such as {"site":"a"}', code=USAGE)
-    return said
+    return detail
 
 
 def _check_topic(topic: str) -> None:

@@ -235,19 +235,19 @@ async def events(session: Session, job: Job, output: Output = Format.table) -> N
 async def explain(session: Session, job: Job, output: Output = Format.table) -> None:
     """Explain what a job waits for, or why it failed."""
     found = await find(session, job)
-    told = await session.jobs.explain(found.kind, session.namespace, found.name)
+    explanation = await session.jobs.explain(found.kind, session.namespace, found.name)
     if output is Format.name:
         say(found.title)
     elif output is Format.table:
-        say_lines(explanation_lines(told.headline, told.reasons, told.hints))
+        say_lines(explanation_lines(explanation.headline, explanation.reasons, explanation.hints))
     else:
         known = {
             "kind": found.kind.kind,
             "namespace": session.namespace,
             "name": found.name,
-            "headline": told.headline,
-            "reasons": list(told.reasons),
-            "hints": list(told.hints),
+            "headline": explanation.headline,
+            "reasons": list(explanation.reasons),
+            "hints": list(explanation.hints),
         }
         show_object(known, output)
 

@@ -275,7 +275,9 @@ async def _explain(session: Session, found: Found) -> None:
     from corral.client import errors
 
     try:
-        told = await session.jobs.explain(found.kind, session.namespace, found.name)
+        explanation = await session.jobs.explain(found.kind, session.namespace, found.name)
     except errors.JobError:
         return  # that it failed is told anyway
-    say_lines(explanation_lines(told.headline, told.reasons, told.hints), err=True)
+    say_lines(
+        explanation_lines(explanation.headline, explanation.reasons, explanation.hints), err=True
+    )

@@ -66,10 +66,10 @@ async def _applied(session: Session, obj: Obj, source: str, *, dry_run: bool) ->
             obj, field_manager=MANAGER, namespace=where, dry_run=dry_run
         )
     except Exception as err:
-        told = trouble_of(err)
-        if told is None:
+        trouble = trouble_of(err)
+        if trouble is None:
             raise
-        raise Trouble(f"{source}: {told.message}", code=told.code, hint=told.hint) from err
+        raise Trouble(f"{source}: {trouble.message}", code=trouble.code, hint=trouble.hint) from err
 
 
 Words = Annotated[

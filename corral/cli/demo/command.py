@@ -220,8 +220,8 @@ async def _service(client: KubeClient, say: Callable[[str], None]) -> str:
             assert phase != "Failed", event.object["status"]
             if phase == "Succeeded":
                 break
-    said = await client.request("GET", f"/api/v1/namespaces/{SPACE}/pods/asker/log")
-    return said.decode().strip()
+    detail = await client.request("GET", f"/api/v1/namespaces/{SPACE}/pods/asker/log")
+    return detail.decode().strip()
 
 
 async def _training(client: KubeClient, say: Callable[[str], None]) -> str:

@@ -47,8 +47,8 @@ async def launch(client: KubeClient, namespace: str, say: Callable[[str], None])
 async def _told(client: KubeClient, namespace: str) -> str:
     pods = await client.list_all(PODS, namespace, label_selector=f"job-name={NAME}-launcher")
     path = f"/api/v1/namespaces/{namespace}/pods/{pods['items'][0]['metadata']['name']}/log"
-    said = (await client.request("GET", path)).decode().split()
-    value, hosts = float(said[0]), said[1:]
+    detail = (await client.request("GET", path)).decode().split()
+    value, hosts = float(detail[0]), detail[1:]
     assert abs(value - math.pi) < 1e-9, value
     expected = [f"{NAME}-worker-{number}" for number in range(WORKERS) for _ in range(SLOTS)]
     assert hosts == expected, hosts

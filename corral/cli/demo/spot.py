@@ -80,10 +80,10 @@ async def _last_words(client: KubeClient, namespace: str) -> str:
     for pod in done:
         path = f"/api/v1/namespaces/{namespace}/pods/{pod['metadata']['name']}/log"
         try:
-            said = await client.request("GET", path)
+            detail = await client.request("GET", path)
         except errors.ApiError:
             continue  # its machine is gone already, and the log with it
-        return said.decode().strip().splitlines()[-1]
+        return detail.decode().strip().splitlines()[-1]
     return f"to step {STEPS}"
 
 

@@ -25,8 +25,8 @@ def describe(record: Record, *, partition: int) -> list[str]:
         return [f"{head} {_weights(record.key, value, headers.get('chunk', b''))}"]
     if value[:1] == b"\x80":
         return [f"{head} pickled, {len(value)} bytes"]
-    said = _json(value)
-    return [f"{head} data, {len(value)} bytes"] if said is None else [head, *said.split("\n")]
+    detail = _json(value)
+    return [f"{head} data, {len(value)} bytes"] if detail is None else [head, *detail.split("\n")]
 
 
 def _key(key: bytes | None) -> str:
@@ -67,7 +67,7 @@ def _json(value: bytes) -> str | None:
     if value[:1] not in b"{[":
         return None
     try:
-        said = json.loads(value)
+        detail = json.loads(value)
     except (ValueError, RecursionError):
         return None
-    return json.dumps(said, indent=2)
+    return json.dumps(detail, indent=2)

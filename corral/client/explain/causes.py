@@ -76,23 +76,23 @@ _TAINT: Final = re.compile(r"untolerated taint\(?s?\)? \{([^}]*)\}")
 
 
 def _unschedulable(pod: PodSummary) -> Cause:
-    said = pod.message.strip()
+    reported = pod.message.strip()
     short, hints = "waits for a node", []
-    lacking = list(dict.fromkeys(_SHORT.findall(said)))
+    lacking = list(dict.fromkeys(_SHORT.findall(reported)))
     lacking = [name.rstrip(".,") for name in lacking]
     if lacking:
         short = f"waits for a node with enough free {' and '.join(lacking)}"
         hints += [_resource_hint(name) for name in lacking]
-    if taint := _TAINT.search(said):
+    if taint := _TAINT.search(reported):
         hints.append(f"add a toleration for the taint {taint.group(1)}, or remove it from the node")
     for words, hint in _PLACEMENT:
-        if words in said:
+        if words in reported:
             hints.append(hint)
-    if "no nodes available" in said:
+    if "no nodes available" in reported:
         short, hints = "waits for a node: the cluster has none", ["add a node: `corral node`"]
     if not hints:
         hints.append("`kubectl get nodes` shows the nodes, `kubectl describe node` what is free")
-    return Cause(short, _said("has no node", said), tuple(dict.fromkeys(hints)))
+    return Cause(short, _said("has no node", reported), tuple(dict.fromkeys(hints)))
 
 
 _PLACEMENT: Final = (

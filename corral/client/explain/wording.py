@@ -26,8 +26,8 @@ def plural(sentence: str, count: int) -> str:
     if count == 1:
         return sentence
     verb, _, rest = sentence.partition(" ")
-    head, colon, said = rest.partition(":")
-    return f"{_VERBS.get(verb, verb)} {head.replace('its ', 'their ')}{colon}{said}"
+    head, colon, detail = rest.partition(":")
+    return f"{_VERBS.get(verb, verb)} {head.replace('its ', 'their ')}{colon}{detail}"
 
 
 def span(seconds: float) -> str:

@@ -89,5 +89,5 @@ async def _next(body: AsyncIterator[bytes]) -> bytes:
 def _given_up(problem: Exception) -> JobError:
     if isinstance(problem, JobError):
         return problem
-    said = str(problem) or type(problem).__name__
-    return Unavailable(f"the gateway cannot be reached: {said}")
+    detail = str(problem) or type(problem).__name__
+    return Unavailable(f"the gateway cannot be reached: {detail}")

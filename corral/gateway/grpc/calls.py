@@ -32,10 +32,10 @@ from corral.gateway.grpc.failures import DETAILS, code_of, details_of, readable
 from corral.gateway.grpc.objects import Face
 from corral.gateway.grpc.operations import STREAMS, UNARIES, Call
 from corral.gateway.problems import Problem, Refused, problem_of
-from corral.gateway.remarks import as_header, collected
 from corral.gateway.rest.answers import Open
 from corral.gateway.service import Gateway
 from corral.gateway.shared import Shared
+from corral.gateway.warnings import as_header, collected
 
 __all__ = ["Calls", "Method", "Shared"]
 
@@ -119,9 +119,9 @@ class Calls:
                 caller = await self._admit(course, context)
                 async with self._shared.places.one(caller.flow):
                     call = self._call(course, method, content)
-                    with collected() as remarks:
+                    with collected() as found:
                         answer: bytes = (await operation(call)).SerializeToString()
-            warnings = [("warning", as_header(remark)) for remark in remarks]
+            warnings = [("warning", as_header(warning)) for warning in found]
             context.set_trailing_metadata((("x-request-id", course.request_id), *warnings))
             course.status, course.sent = 200, len(answer)
             return answer
@@ -261,8 +261,8 @@ class _StreamTime:
         except TimeoutError as error:
             if asyncio.get_running_loop().time() >= self._deadline:
                 raise Refused("timeout", "the deadline of the call is over") from error
-            said = "the time of this stream is over: go on where it ended"
-            raise Refused("unavailable", said) from error
+            detail = "the time of this stream is over: go on where it ended"
+            raise Refused("unavailable", detail) from error
 
 
 def _within(seconds: float, context: Context) -> float:

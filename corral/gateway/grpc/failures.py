@@ -101,20 +101,20 @@ def details_of(problem: Problem, *, instance: str, request_id: str) -> bytes:
 
 def _problem(obj: Obj) -> pb.Problem:
     """As REST says it; the fields that are wrong stand in BadRequest."""
-    said = {**obj, "detail": _cut(obj["detail"])}
-    said.pop("errors", None)
+    reported = {**obj, "detail": _cut(obj["detail"])}
+    reported.pop("errors", None)
     out = pb.Problem()
-    write_message(out, said)
+    write_message(out, reported)
     if out.ByteSize() > _ROOM * 3 // 4:
         out = pb.Problem()
-        write_message(out, {key: said[key] for key in _SHORT if key in said})
+        write_message(out, {key: reported[key] for key in _SHORT if key in reported})
     return out
 
 
 def _violations(errors: tuple[tuple[str, str], ...], room: int) -> pb.BadRequest:
     out = pb.BadRequest()
-    for field, said in errors:
-        one = pb.BadRequest.FieldViolation(field=_cut(field, 200), description=_cut(said, 400))
+    for field, reported in errors:
+        one = pb.BadRequest.FieldViolation(field=_cut(field, 200), description=_cut(reported, 400))
         if out.ByteSize() + one.ByteSize() + 100 > room:
             break
         out.field_violations.append(one)

@@ -33,7 +33,7 @@ def read_fields(request: Message, params: Iterable[Param]) -> Mapping[str, Any]:
         except ValueError as error:
             wrong.append((field, str(error)))
     if wrong:
-        detail = "; ".join(f"{field}: {said}" for field, said in wrong)
+        detail = "; ".join(f"{field}: {reported}" for field, reported in wrong)
         raise Refused("bad-request", detail, errors=tuple(wrong))
     return values
 

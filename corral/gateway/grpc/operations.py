@@ -173,8 +173,8 @@ def _acting(verb: str, *fields: str) -> Operation:
 
 async def _scale(call: Call) -> Message:
     if not 0 <= call.request.replicas <= _REPLICAS:
-        said = f"must be a whole number from 0 to {_REPLICAS}"
-        raise Refused("invalid", f"replicas {said}", errors=(("replicas", said),))
+        detail = f"must be a whole number from 0 to {_REPLICAS}"
+        raise Refused("invalid", f"replicas {detail}", errors=(("replicas", detail),))
     obj = await call.gateway.scale(
         call.caller,
         call.kind,
@@ -242,8 +242,10 @@ async def _get_logs(call: Call) -> AsyncGenerator[Message, None]:
 
 def _key(written: str) -> str | None:
     if not _KEY.fullmatch(written):
-        said = "must be at most 200 printable characters without a space"
-        raise Refused("bad-request", f"idempotency_key {said}", errors=(("idempotency_key", said),))
+        detail = "must be at most 200 printable characters without a space"
+        raise Refused(
+            "bad-request", f"idempotency_key {detail}", errors=(("idempotency_key", detail),)
+        )
     return written or None
 
 

@@ -24,7 +24,6 @@ from starlette.types import Message, Receive, Scope, Send
 from corral.gateway.audit import Entry
 from corral.gateway.auth import Caller
 from corral.gateway.problems import problem_of
-from corral.gateway.remarks import as_header, collected
 from corral.gateway.rest.answers import Flow, Open, problem_answer
 from corral.gateway.rest.asks import Ask, Where
 from corral.gateway.rest.fanout import Fanout
@@ -32,6 +31,7 @@ from corral.gateway.rest.pages import Pages
 from corral.gateway.rest.params import read_query
 from corral.gateway.rest.paths import MethodNotAllowed, locate
 from corral.gateway.rest.routes import Operation
+from corral.gateway.warnings import as_header, collected
 
 if TYPE_CHECKING:
     from corral.gateway.service import Gateway
@@ -165,10 +165,10 @@ class RestApp:
             asyncio.timeout(self._shared.limits.request_seconds),
             self._shared.places.one(course.caller.flow),
         ):
-            with collected() as remarks:
+            with collected() as found:
                 answer = await course.operation.view(ask)
-        for remark in remarks:
-            answer.headers.append("Warning", as_header(remark))
+        for warning in found:
+            answer.headers.append("Warning", as_header(warning))
         return answer
 
     async def _finish(self, request: Request, course: _Course) -> None:

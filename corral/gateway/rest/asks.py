@@ -41,8 +41,8 @@ def checked_name(what: str, written: str) -> str:
         Refused: nothing can have this name.
     """
     if not _PATTERNS[what].fullmatch(written):
-        said = f"nothing can have the {what} {written[:80]!r}: lower case letters, digits and -"
-        raise Refused("bad-request", said, errors=((what, "is no name of Kubernetes"),))
+        detail = f"nothing can have the {what} {written[:80]!r}: lower case letters, digits and -"
+        raise Refused("bad-request", detail, errors=((what, "is no name of Kubernetes"),))
     return written
 
 
@@ -98,8 +98,8 @@ class Ask:
         """A header that is one word. Raises Refused."""
         value = self.header(name)
         if value and not _ID.fullmatch(value):
-            said = "must be at most 200 printable characters without a space"
-            raise Refused("bad-request", f"{name} {said}", errors=((name, said),))
+            detail = "must be at most 200 printable characters without a space"
+            raise Refused("bad-request", f"{name} {detail}", errors=((name, detail),))
         return value
 
     async def body(self, *types: str) -> Any:
@@ -110,8 +110,8 @@ class Ask:
         """
         sent = self.header("content-type").partition(";")[0].strip().lower()
         if sent not in types:
-            said = f"the body must be {' or '.join(types)}, not {sent or 'untyped'}"
-            raise Refused("unsupported-media-type", said)
+            detail = f"the body must be {' or '.join(types)}, not {sent or 'untyped'}"
+            raise Refused("unsupported-media-type", detail)
         content = await self.content()
         try:
             return orjson.loads(content)
@@ -147,8 +147,8 @@ class Ask:
         """
         sent = self.header("content-type")
         if sent.partition(";")[0].strip().lower() not in types:
-            said = f"the body must be {' or '.join(types)}, not {sent or 'untyped'}"
-            raise Refused("unsupported-media-type", said)
+            detail = f"the body must be {' or '.join(types)}, not {sent or 'untyped'}"
+            raise Refused("unsupported-media-type", detail)
         size = 0
         try:
             with target.open("wb") as file:

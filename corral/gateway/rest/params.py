@@ -140,7 +140,7 @@ def read_query(query: bytes, params: Iterable[Param]) -> Mapping[str, Any]:
         except ValueError as error:
             wrong.append((name, str(error)))
     if wrong:
-        detail = "; ".join(f"{name}: {said}" for name, said in wrong)
+        detail = "; ".join(f"{name}: {reported}" for name, reported in wrong)
         raise Refused("bad-request", detail, errors=tuple(wrong))
     return values
 

@@ -146,6 +146,6 @@ def _kind(plural: str) -> JobKind:
 
 def _index(written: str) -> int:
     if not _INDEX.fullmatch(written):
-        said = "the index of a worker is a whole number"
-        raise Refused("bad-request", said, errors=(("index", said),))
+        detail = "the index of a worker is a whole number"
+        raise Refused("bad-request", detail, errors=(("index", detail),))
     return int(written)

@@ -54,8 +54,8 @@ _END: Final = b"event: end\ndata: {}\n\n"
 async def watch(ask: Ask) -> Response:
     since = ask.header("Last-Event-ID")
     if since and not is_version(since):
-        said = "must be the id of an event"
-        raise Refused("bad-request", f"Last-Event-ID {said}", errors=(("Last-Event-ID", said),))
+        detail = "must be the id of an event"
+        raise Refused("bad-request", f"Last-Event-ID {detail}", errors=(("Last-Event-ID", detail),))
     query = list_query(ask.query) if not ask.name else ListQuery()
     target = WatchTarget(
         ask.kind,

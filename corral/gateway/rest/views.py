@@ -207,8 +207,8 @@ async def scale(ask: Ask) -> Response:
     body = await ask.object()
     replicas = body.get("replicas")
     if isinstance(replicas, bool) or not isinstance(replicas, int) or not 0 <= replicas <= 100_000:
-        said = "must be a whole number from 0 to 100000"
-        raise Refused("invalid", f"replicas {said}", errors=(("replicas", said),))
+        detail = "must be a whole number from 0 to 100000"
+        raise Refused("invalid", f"replicas {detail}", errors=(("replicas", detail),))
     return _object(
         await ask.gateway.scale(
             ask.caller,

@@ -12,8 +12,8 @@ import pytest
 
 from corral.client import Change, ListQuery, LogChunk, Role, errors
 from corral.gateway.limits import LimitSettings
-from corral.gateway.remarks import note
 from corral.gateway.service import Created
+from corral.gateway.warnings import note
 from corral.v1 import jobs_pb2 as pb
 from corral.v1.jobs_pb2_grpc import JobServiceStub
 from corral.v1.mpi_job_pb2 import CreateMPIJobRequest, GetMPIJobRequest, MPIJob, MPIJobSpec

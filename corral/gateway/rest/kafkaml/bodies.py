@@ -41,8 +41,8 @@ _CLASSES: Final = 100
 Body = Mapping[str, Any]
 
 
-def refused(key: str, said: str) -> Refused:
-    return Refused("bad-request", f"{key}: {said}", errors=((key, said),))
+def refused(key: str, detail: str) -> Refused:
+    return Refused("bad-request", f"{key}: {detail}", errors=((key, detail),))
 
 
 # --- fields --------------------------------------------------------------------------------------
@@ -127,11 +127,11 @@ def kwargs_of(body: Body, key: str) -> Obj:
     value = body.get(key)
     if isinstance(value, dict):
         return value
-    said = _text(body, key, most=_LONGEST)
-    if not said.strip():
+    detail = _text(body, key, most=_LONGEST)
+    if not detail.strip():
         return {}
     try:
-        call = ast.parse(f"f({said})", mode="eval").body
+        call = ast.parse(f"f({detail})", mode="eval").body
         if not isinstance(call, ast.Call) or call.args or not isinstance(call.func, ast.Name):
             raise ValueError
         found = {str(word.arg): ast.literal_eval(word.value) for word in call.keywords if word.arg}
@@ -306,8 +306,8 @@ def datasource_object(body: Body) -> Obj:
     from corral.podtools.kafka.messages import DataControl, MessageError
 
     try:
-        said = DataControl.decode(json.dumps(dict(body)).encode())
+        detail = DataControl.decode(json.dumps(dict(body)).encode())
     except (MessageError, TypeError) as error:
         raise Refused("bad-request", str(error)) from None
-    spec: Obj = {**said.spec(), "deployment": _text(body, "deployment", most=253)}
-    return {"metadata": _made_of(said.topic.partition(":")[0]), "spec": spec}
+    spec: Obj = {**detail.spec(), "deployment": _text(body, "deployment", most=253)}
+    return {"metadata": _made_of(detail.topic.partition(":")[0]), "spec": spec}

@@ -62,8 +62,8 @@ async def post_result(ask: Ask) -> Response:
     with ask.uploads.room(ask.caller.flow, size), temporary("posted") as folder:
         model = Path(folder, "model")
         sent = await ask.save(model, MULTIPART, most=size)
-        said = await asyncio.to_thread(_taken, model, sent, most=ask.limits.body_bytes)
-        metrics = bodies.metrics_status(said)
+        detail = await asyncio.to_thread(_taken, model, sent, most=ask.limits.body_bytes)
+        metrics = bodies.metrics_status(detail)
         layers = await _layers(ask, result)
         await asyncio.to_thread(_checked, model, layers)
         reference = await _push(ask, result, model)
@@ -94,11 +94,11 @@ async def _said(ask: Ask) -> dict[str, Any]:
     return _data(fields.get("data"))
 
 
-def _data(said: str | None) -> dict[str, Any]:
-    if said is None:
+def _data(detail: str | None) -> dict[str, Any]:
+    if detail is None:
         raise bodies.refused("data", "is needed: a field with a JSON object")
     try:
-        found = json.loads(said)
+        found = json.loads(detail)
     except (ValueError, RecursionError):
         raise bodies.refused("data", "must be a JSON object") from None
     if not isinstance(found, dict):
@@ -108,12 +108,12 @@ def _data(said: str | None) -> dict[str, Any]:
 
 def _promised(ask: Ask) -> int:
     """How many bytes the body of a model may have. Raises Refused."""
-    said, most = ask.header("content-length"), ask.limits.model_bytes
-    if not re.fullmatch("[0-9]+", said):
+    detail, most = ask.header("content-length"), ask.limits.model_bytes
+    if not re.fullmatch("[0-9]+", detail):
         return most
-    if len(said) > len(str(most)) or int(said) > most:
+    if len(detail) > len(str(most)) or int(detail) > most:
         raise Refused("too-large", f"a body may have {most} bytes")
-    return int(said)
+    return int(detail)
 
 
 def _taken(body: Path, content_type: str, *, most: int) -> dict[str, Any]:
@@ -125,12 +125,12 @@ def _taken(body: Path, content_type: str, *, most: int) -> dict[str, Any]:
             parts = parts_of(held, boundary_of(content_type))
         except FormError as error:
             raise Refused("bad-request", str(error)) from None
-        model, said = parts.get("trained_model"), parts.get("data")
+        model, detail = parts.get("trained_model"), parts.get("data")
         if model is None:
             raise bodies.refused("trained_model", "is needed: a file")
-        if said is not None and len(said) > most:
+        if detail is not None and len(detail) > most:
             raise bodies.refused("data", f"may have {most} bytes")
-        words = "{}" if said is None else held[said.start : said.end].decode(errors="replace")
+        words = "{}" if detail is None else held[detail.start : detail.end].decode(errors="replace")
     found = _data(words)
     _cut(body, model.start, model.end)
     return found
@@ -161,8 +161,10 @@ def _checked(model: Path, layers: list[Any]) -> None:
     """That a file is a model of such arrays. Raises Refused."""
     header = _header(model)
     if not text(section(header, "__metadata__").get("framework")):
-        said = "says nothing of its model: take the file of GET /results/ID and put arrays into it"
-        raise bodies.refused("trained_model", said)
+        detail = (
+            "says nothing of its model: take the file of GET /results/ID and put arrays into it"
+        )
+        raise bodies.refused("trained_model", detail)
     arrays = {name: entry for name, entry in header.items() if name != "__metadata__"}
     if sorted(arrays) != sorted(str(n) for n in range(len(arrays))):
         raise bodies.refused("trained_model", "its arrays must be named 0, 1, 2 and so on")
@@ -183,8 +185,8 @@ def _header(model: Path) -> dict[str, Any]:
         entries = [entry for name, entry in found.items() if name != "__metadata__"]
         ends = [int(entry["data_offsets"][1]) for entry in entries]
     except (ValueError, TypeError, KeyError, IndexError, AttributeError, RecursionError):
-        said = "must be safetensors; .pth and .h5 can run code when they are read"
-        raise bodies.refused("trained_model", said) from None
+        detail = "must be safetensors; .pth and .h5 can run code when they are read"
+        raise bodies.refused("trained_model", detail) from None
     if not ends or max(ends) + 8 + size != model.stat().st_size:
         raise bodies.refused("trained_model", "is not whole")
     return dict(found)
@@ -209,8 +211,8 @@ async def _resting(ask: Ask) -> tuple[Obj, Obj]:
     deployment, result = await results.result_of(ask)
     rests = result.get("status") in ("finished", "stopped")
     if not rests and not section(deployment, "spec").get("suspend"):
-        said = f"{ask.name} is being trained, and its server tells of it: stop it first"
-        raise Refused("bad-request", said)
+        detail = f"{ask.name} is being trained, and its server tells of it: stop it first"
+        raise Refused("bad-request", detail)
     return deployment, result
 
 
@@ -221,17 +223,17 @@ async def _may_write(ask: Ask, deployment: Obj) -> None:
     if not await ask.gateway.may(
         ask.caller, kind, verb="patch", namespace=ask.namespace, name=name, subresource="status"
     ):
-        said = f"you may not patch {kind.plural}/status {name} in {ask.namespace}"
-        raise Forbidden(said, verb="patch", resource=kind.plural, namespace=ask.namespace)
+        detail = f"you may not patch {kind.plural}/status {name} in {ask.namespace}"
+        raise Forbidden(detail, verb="patch", resource=kind.plural, namespace=ask.namespace)
 
 
-async def _write(ask: Ask, said: Obj) -> None:
+async def _write(ask: Ask, detail: Obj) -> None:
     """Put fields into a result of a status. Nobody else's change is lost."""
     resource = kind_of("federateddeployments").resource
     for attempt in range(_ATTEMPTS):
         deployment, result = await _resting(ask)
         metadata = section(deployment, "metadata")
-        changed = {**result, **said}
+        changed = {**result, **detail}
         rows = [
             {k: v for k, v in changed.items() if v is not None}
             if row.get("id") == result.get("id")

@@ -53,8 +53,8 @@ async def result_of(ask: Ask) -> tuple[Obj, Obj]:
     if not found:
         raise Refused("not-found", f"there is no result {ask.name}; it may not have begun yet")
     if len(found) > 1:
-        said = f"{len(found)} deployments have a result {number}: name it as DEPLOYMENT.{number}"
-        raise Refused("bad-request", said)
+        detail = f"{len(found)} deployments have a result {number}: name it as DEPLOYMENT.{number}"
+        raise Refused("bad-request", detail)
     return found[0]
 
 
@@ -72,8 +72,8 @@ async def delete_result(ask: Ask) -> Response:
     deployment, _ = await result_of(ask)
     name = text(section(deployment, "metadata").get("name"))
     if len(sections(status_of(deployment), "results")) > 1:
-        said = f"{ask.name} is one of several results of {name}: delete the deployment"
-        raise Refused("bad-request", said)
+        detail = f"{ask.name} is one of several results of {name}: delete the deployment"
+        raise Refused("bad-request", detail)
     return await views.delete(ask, "federateddeployments", name)
 
 
@@ -105,8 +105,8 @@ async def get_confusion_matrix(ask: Ask) -> Response:
     _, result = await result_of(ask)
     found = rows.confusion_matrix(result)
     if found is None:
-        said = f"{ask.name} has no confusion matrix: its training reports none"
-        raise Refused("not-found", said)
+        detail = f"{ask.name} has no confusion matrix: its training reports none"
+        raise Refused("not-found", detail)
     return json_answer({"confusion_matrix": found})
 
 
@@ -133,8 +133,8 @@ async def get_trained(ask: Ask) -> Response:
     _, result = await result_of(ask)
     reference = text(result.get("modelRef"))
     if not reference:
-        said = f"{ask.name} is {result.get('status') or 'created'}: there is no model yet"
-        raise Refused("not-found", said)
+        detail = f"{ask.name} is {result.get('status') or 'created'}: there is no model yet"
+        raise Refused("not-found", detail)
     try:
         framework = rows.model_row(await model_of(ask, result))["framework"]
     except Refused:

@@ -114,8 +114,8 @@ async def delete(ask: Ask, plural: str, name: str) -> Response:
 
 def _used(what: str, name: str, by: str, users: list[str]) -> None:
     if users:
-        said = f"{what} {name} is used by {by} {', '.join(users[:5])}: delete that first"
-        raise Refused("bad-request", said)
+        reported = f"{what} {name} is used by {by} {', '.join(users[:5])}: delete that first"
+        raise Refused("bad-request", reported)
 
 
 def _names(objects: list[Obj]) -> list[str]:

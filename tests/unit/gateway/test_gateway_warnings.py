@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import asyncio
 
-from corral.gateway.remarks import as_header, collected, note
+from corral.gateway.warnings import as_header, collected, note
 from corral.kube.connection.transport import parse_warning
 from tests.unit.gateway.gateway_stage import Stage, path
 

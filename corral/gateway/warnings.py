@@ -15,7 +15,7 @@ __all__ = ["as_header", "collected", "note"]
 
 _MOST: Final = 20
 _LONGEST: Final = 400
-_here: ContextVar[list[str] | None] = ContextVar("remarks", default=None)
+_here: ContextVar[list[str] | None] = ContextVar("warnings", default=None)
 
 
 def note(warning: str) -> None:
