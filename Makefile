@@ -73,7 +73,7 @@ test-full: install $(VENV)/.test
 # Long: SIGKILL at random under load, a thousand pods.
 SOAK ?= tests
 soak: install $(VENV)/.test
-	$(BIN)/python -m pytest -o faulthandler_timeout=0 -m soak -s $(SOAK)
+	$(BIN)/python -m pytest -m soak -s $(SOAK)
 
 # The same cases against kube-apiserver, etcd and kube-controller-manager, and the comparisons.
 test-real: install $(VENV)/.test components

@@ -6,7 +6,9 @@ processors, which is what cases need that wait for other processes most of the t
 
 A worker takes one group of cases after the other (see `tests.conftest`) and sends the reports of
 its cases to the process that forked it, which shows and counts them. Where a worker dies, its case
-has failed, and another one takes the rest of its group.
+has failed, and another one takes the rest of its group. A worker that hangs in a case is made to
+say where it stands, and to die. (A watchdog within it, as pytest's own, is a thread that is started
+and ended for every case, which on a busy machine takes longer than most cases.)
 """
 
 from __future__ import annotations
@@ -15,6 +17,7 @@ import contextlib
 import os
 import random
 import signal
+import time
 from collections import deque
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
@@ -27,6 +30,8 @@ from typing import Any, NoReturn
 import pytest
 
 GroupOf = Callable[[Path], str]
+SILENCE = 600.0
+"""Seconds after which a worker that has reported nothing hangs: longer than any case may take."""
 
 
 @dataclass(eq=False)
@@ -37,13 +42,18 @@ class Worker:
     pipe: Connection
     left: deque[int] = field(default_factory=deque)
     """Numbers of the cases that it was given and has not finished."""
+    heard: float = field(default_factory=time.monotonic)
+    """When it last said something."""
 
 
 class Forked:
     """The plugin: replaces the loop over all cases."""
 
-    def __init__(self, config: pytest.Config, group_of: GroupOf) -> None:
+    def __init__(
+        self, config: pytest.Config, group_of: GroupOf, *, silence: float = SILENCE
+    ) -> None:
         self._config = config
+        self._silence = silence
         self._most = config.getoption("--workers")
         self._group_of = group_of
         self._workers: dict[Connection, Worker] = {}
@@ -61,9 +71,10 @@ class Forked:
             self._fork()
         try:
             while self._workers:
-                for pipe in wait(list(self._workers)):
+                for pipe in wait(list(self._workers), timeout=min(self._silence, 5.0)):
                     assert isinstance(pipe, Connection)
                     self._hear(self._workers[pipe])
+                self._end_silent()
         finally:
             self._end()
         if session.shouldfail:
@@ -83,6 +94,7 @@ class Forked:
         self._workers[ours] = Worker(pid, ours)
 
     def _hear(self, worker: Worker) -> None:
+        worker.heard = time.monotonic()
         try:
             what, content = worker.pipe.recv()
         except (EOFError, ConnectionError):
@@ -102,6 +114,12 @@ class Forked:
         else:
             item = self._session.items[worker.left.popleft()]
             self._config.hook.pytest_runtest_logfinish(nodeid=item.nodeid, location=item.location)
+
+    def _end_silent(self) -> None:
+        for worker in self._workers.values():
+            if time.monotonic() - worker.heard > self._silence:
+                worker.heard = time.monotonic()
+                os.kill(worker.pid, signal.SIGABRT)  # pytest's faulthandler says where it stands
 
     def _over(self, worker: Worker) -> None:
         """It has ended: with everything done, or in the middle of a case."""

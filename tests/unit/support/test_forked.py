@@ -17,7 +17,7 @@ def pytest_addoption(parser):
     parser.addoption("--workers", type=int, default=3)
 
 def pytest_configure(config):
-    config.pluginmanager.register(Forked(config, lambda path: path.name))
+    config.pluginmanager.register(Forked(config, lambda path: path.name, silence=20.0))
 """
 
 
@@ -121,3 +121,13 @@ def test_fails():
     text = suite.run("-x", a=cases, b=fails)
     assert outcomes(text) == [("FAILED", "test_fails")]
     assert suite.notes("ended") == ["in", "order"]
+
+
+def test_a_worker_that_hangs_says_where_and_dies(suite: Suite) -> None:
+    text = suite.run(
+        a="import time\ndef test_hangs(): time.sleep(1000)\n",
+        b="def test_beside(): pass\n",
+    )
+    assert outcomes(text) == [("FAILED", "test_hangs"), ("PASSED", "test_beside")]
+    assert "the worker ended with -6" in text
+    assert "in test_hangs" in text, "where it stood"
