@@ -23,16 +23,17 @@ NICE: Final = -5
 """Priority of the event loop as root: pods of the same machine run at 0."""
 SWITCH_SECONDS: Final = 0.0002
 """How long another thread may keep the interpreter when the event loop wants it."""
-THRESHOLDS: Final = (1_000, 10, 1_000_000)
+THRESHOLDS: Final = (2_000, 5, 1_000_000)
 """Young objects are collected a few at a time; all others in passes of ``Collector`` alone."""
 COLLECT_SECONDS: Final = 30.0
 
 
 def dedicate() -> None:
     """Make this process an API server's own; call it when everything is loaded."""
-    for thread in os.listdir("/proc/self/task"):  # any of them may hold the interpreter
-        with suppress(OSError):  # only root may
-            os.setpriority(os.PRIO_PROCESS, int(thread), NICE)
+    if os.getpriority(os.PRIO_PROCESS, 0) > NICE:
+        for thread in os.listdir("/proc/self/task"):  # any of them may hold the interpreter
+            with suppress(OSError):  # only root may
+                os.setpriority(os.PRIO_PROCESS, int(thread), NICE)
     sys.setswitchinterval(SWITCH_SECONDS)
     gc.freeze()  # what is loaded stays, and is looked at no more
     gc.set_threshold(*THRESHOLDS)

@@ -29,7 +29,7 @@ T = TypeVar("T")
 
 SCHEMAS = "flowcontrol.apiserver.k8s.io/flowschemas"
 LEVELS = "flowcontrol.apiserver.k8s.io/prioritylevelconfigurations"
-CONCURRENCY = 4
+CONCURRENCY = 2
 """Seats of all levels together, at least one each. Upstream has 600 on many processors and counts
 all who wait; here there is one processor, and who has a seat uses it."""
 UPSTREAM_CONCURRENCY = 600

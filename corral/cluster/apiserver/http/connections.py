@@ -47,6 +47,8 @@ OTHER_FILES = 2048
 """Descriptors that are left for all else: the database, webhooks, kubelets."""
 MAX_HEADER_BYTES = 64 * 2**20
 """Of all requests whose headers are not complete, together."""
+BEGINNINGS = 4
+"""Requests that begin in one turn of the event loop."""
 MUCH = 32 * 1024
 """Bytes that come at once from a client who sends a large body."""
 ACCEPTS_PER_SECOND = 250.0
@@ -65,13 +67,16 @@ _RESET = struct.pack("ii", 1, 0)
 class Connection(RequestHandler):
     """The server's side of one connection, with a time limit for headers."""
 
-    __slots__ = ("_connections", "_header_bytes", "_header_timer", "_held", "address", "user")
+    __slots__ = (
+        "_arrived", "_connections", "_header_bytes", "_header_timer", "_held", "address", "user",
+    )  # fmt: skip
 
     def __init__(self, connections: Connections, manager: web.Server, **options: Any) -> None:
         super().__init__(manager, **options)
         self._connections = connections
         self._header_timer: asyncio.TimerHandle | None = None
         self._header_bytes = 0
+        self._arrived: list[bytes] = []
         self._held = False
         """Nothing is read until it is the user's turn."""
         self.user = ""
@@ -92,6 +97,21 @@ class Connection(RequestHandler):
         super().connection_lost(exc)
 
     def data_received(self, data: bytes) -> None:
+        """Look at it when it is the user's turn: a crowd of requests is begun a few at a time."""
+        if not data:  # the parser goes on with what it has
+            self._received(data)
+            return
+        self._arrived.append(data)
+        if len(self._arrived) == 1:
+            self._connections.beginning.call(self.user or self.address, self._look)
+
+    def _look(self) -> None:
+        arrived, self._arrived = self._arrived, []
+        if self.transport is not None:
+            for data in arrived:
+                self._received(data)
+
+    def _received(self, data: bytes) -> None:
         super().data_received(data)
         if len(data) >= MUCH and not self._held:
             self._hold()
@@ -175,6 +195,8 @@ class Connections:
         self._header_bytes = 0
         self._credit, self._credited = ACCEPT_BURST, 0.0
         self.refused = 0
+        self.beginning = Paced(BEGINNINGS)
+        """Whose turn it is to be looked at of those who have sent something."""
         self.reading = Paced()
         """Whose turn it is to be read of those who send much."""
 

@@ -172,7 +172,7 @@ class LargeWrites:
             expect=None, fields=(kind.fields, outcome.fields),
         )  # fmt: skip
         entry = await elsewhere(writing)
-        return Written(outcome.served_as(entry.rv), True)
+        return Written(self._served(outcome, entry), True)
 
     async def _replaced(self, request: AdmissionRequest, entry: Entry, outcome: Outcome) -> Written:
         await self._admitted(request, outcome)
@@ -184,5 +184,11 @@ class LargeWrites:
             expect=entry, delete=outcome.gone, fields=(kind.fields, outcome.fields),
         )  # fmt: skip
         written = await elsewhere(writing)
-        # what was not written but is gone keeps its version
-        return Written(outcome.served_as(entry.rv if outcome.gone else written.rv), False)
+        if outcome.gone:  # what was not written but is gone keeps its version
+            return Written(outcome.served_as(entry.rv), False)
+        return Written(self._served(outcome, written), False)
+
+    @staticmethod
+    def _served(outcome: Outcome, entry: Entry) -> bytes:
+        """What the client gets of what was stored: mostly the very bytes."""
+        return entry.value if outcome.served is None else outcome.served_as(entry.rv)

@@ -11,7 +11,6 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from itertools import islice, takewhile
 from pathlib import Path
 from typing import Any
 
@@ -30,6 +29,8 @@ MARK_EVERY = 10.0
 MAX_OBJECT = 3 * 2**20
 """Bytes of one object."""
 _MISSING: Any = object()
+_LAST = chr(0x10FFFF)
+"""Comes after all that follows a prefix."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -211,8 +212,8 @@ class Store:
             yield from [entries[key] for key in keys]
             return
         start = bisect_left(keys, max(prefix, after))
-        found = takewhile(lambda key: key.startswith(prefix), islice(keys, start, None))
-        yield from [entries[key] for key in found if key != after]
+        end = bisect_left(keys, prefix + _LAST) if prefix else len(keys)
+        yield from [entries[key] for key in keys[start:end] if key != after]
 
     def scan_at(self, resource: str, revision: int, prefix: str = "") -> list[Entry]:
         """Entries as they were at a past revision. Raises Compacted when that is forgotten."""

@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 import asyncio
+import ssl
 from collections.abc import AsyncIterator
-from contextlib import aclosing
+from contextlib import AsyncExitStack, aclosing, asynccontextmanager
 from pathlib import Path
 
+import aiohttp
 import orjson
 import pytest
 
+from corral.cluster.apiserver.auth.users import UserInfo
+from corral.cluster.apiserver.crud.kind import Kind
+from corral.cluster.apiserver.fairness.watches import WatchLimit
 from corral.cluster.apiserver.http.watch import transition
 from corral.cluster.apiserver.server import ApiServer, Config
 from corral.cluster.apiserver.store import ADDED, DELETED, MODIFIED, Entry, Event, Limits
@@ -74,6 +79,61 @@ async def test_lists_restart_when_a_page_expires(client: KubeClient) -> None:
     with pytest.raises(errors.Gone) as caught:
         await client.request("GET", path, query=[("limit", "4"), ("continue", token)])
     assert caught.value.status["reason"] == "Expired"
+
+
+CONTROLLER = UserInfo("system:kube-controller-manager", groups=("system:authenticated",))
+
+
+@asynccontextmanager
+async def watching(
+    tmp_path: Path, count: int
+) -> AsyncIterator[tuple[ApiServer, KubeClient, list[aiohttp.ClientResponse]]]:
+    """A server where a flow may have three watches, and one whose flow asks for some."""
+    server = ApiServer(Config(data_dir=tmp_path, users={"controller": CONTROLLER}))
+    await server.start()
+    server.verbs._watches = WatchLimit(3)
+    tls = ssl.create_default_context(cafile=str(server.pki.ca.cert_file))
+    base = f"https://127.0.0.1:{server.port}/api/v1/namespaces/default/configmaps"
+    headers = {"Authorization": "Bearer controller"}
+    try:
+        async with (
+            AsyncExitStack() as stack,
+            KubeClient.from_kubeconfig(str(server.kubeconfig)) as client,
+            aiohttp.ClientSession(headers=headers) as session,
+        ):
+            version = (await client.list_all(CONFIGMAPS, "default"))["metadata"]["resourceVersion"]
+            url = f"{base}?watch=1&resourceVersion={version}"
+            opened = [session.get(url, ssl=tls) for _ in range(count)]
+            yield server, client, [await stack.enter_async_context(one) for one in opened]
+    finally:
+        await server.stop()
+
+
+async def test_one_watch_more_than_a_flow_may_have_is_refused(tmp_path: Path) -> None:
+    async with watching(tmp_path, 4) as (_, _, answers):
+        assert [answer.status for answer in answers] == [200, 200, 200, 429]
+        assert answers[3].headers["Retry-After"] == "1"
+        status = await answers[3].json()
+    assert status["reason"] == "TooManyRequests"
+    assert status["message"].startswith(f"too many watches of {CONTROLLER.name}: at most 3 are")
+
+
+async def test_an_event_is_encoded_once_for_all_who_watch(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with watching(tmp_path, 3) as (server, client, answers):
+        encoded: list[str] = []
+        encode = server.registry.encode_out
+
+        def counted(kind: Kind, entry: Entry) -> bytes:
+            encoded.append(entry.name)
+            return encode(kind, entry)
+
+        monkeypatch.setattr(server.registry, "encode_out", counted)
+        await client.create(CONFIGMAPS, {"metadata": {"name": "seen"}}, namespace="default")
+        lines = [orjson.loads(await answer.content.readline()) for answer in answers]
+    assert [line["object"]["metadata"]["name"] for line in lines] == ["seen"] * 3
+    assert encoded.count("seen") == 1
 
 
 def version(rv: int, labels: dict[str, str]) -> Entry:

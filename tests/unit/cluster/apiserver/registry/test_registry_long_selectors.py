@@ -12,7 +12,7 @@ from corral.kube.selectors import parse_labels
 
 MANY = ",".join(f"a{number}!=b" for number in range(3_000))
 LISTS = ",".join(f"k{number} notin (x,y , z)" for number in range(500))
-LABELS = (
+LABELS: tuple[dict[str, str], ...] = (
     {},
     {"a7": "b"},
     {"a7": "c", "app": "web"},
