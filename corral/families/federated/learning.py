@@ -50,7 +50,7 @@ class LearningSettings:
 
 def register(manager: Manager, settings: LearningSettings) -> None:
     """Add the controllers of FederatedJobs, TrainingRounds and ModelCheckpoints to a manager."""
-    from corral.families.federated.jobs.reconciler import register as jobs
+    from corral.families.federated.jobs.family import FederatedJobs
     from corral.families.federated.metrics import LearningMetrics
     from corral.families.federated.modelcheckpoints import ModelCheckpoints
     from corral.families.federated.reconciles import counted
@@ -58,6 +58,6 @@ def register(manager: Manager, settings: LearningSettings) -> None:
     from corral.runtime.family import wiring
 
     metrics = LearningMetrics(manager.metrics.registry) if manager.metrics else None
-    jobs(manager, settings)
+    wiring.register(manager, FederatedJobs(settings), counted=counted)
     rounds(manager, settings, metrics=metrics)
     wiring.register(manager, ModelCheckpoints(settings, manager.client), counted=counted)

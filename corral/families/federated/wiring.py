@@ -16,7 +16,7 @@ def register(manager: Manager, settings: FederatedSettings) -> None:
     """Add them: both work with the same knowledge of proplets."""
     from corral.families.federated.groups.family import register as groups
     from corral.families.federated.groups.pools import Pools
-    from corral.families.federated.tasks.reconciler import register as tasks
+    from corral.families.federated.tasks.family import register as tasks
 
     pools = Pools(manager, settings)
     groups(manager, settings, pools)

@@ -17,6 +17,7 @@ from corral.runtime.family.caches import Caches
 from corral.runtime.family.comparison import contains
 from corral.runtime.family.decision import Child, Deletion
 from corral.runtime.family.declaration import Family
+from corral.runtime.finalizers import is_being_deleted
 from corral.runtime.informers.consistency import NotYetConsistent
 from corral.runtime.keys import version_of
 from corral.runtime.owners import is_controlled_by
@@ -82,7 +83,7 @@ class Children:
         """Create a child.
 
         Raises:
-            NotYetConsistent: it is there, and the cache has not seen it.
+            NotYetConsistent: it is there, and the cache has not seen it; or another one is going.
             NameTaken: there is one of its name that belongs to somebody else.
         """
         manifest = self._family.build(child, seen)
@@ -95,6 +96,6 @@ class Children:
         live = await self._client.get(
             child.resource, child.name, namespace=owner["metadata"].get("namespace")
         )
-        if not is_controlled_by(live, owner):
+        if not is_controlled_by(live, owner) and not is_being_deleted(live):
             raise NameTaken(owner, child.resource, child.name) from None
         raise NotYetConsistent(child.resource, "unknown", version_of(live)) from None

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator
+from contextlib import suppress
 from uuid import uuid4
 
 import pytest
 
 from corral.api import all_kinds
 from corral.kube import KubeClient
-from corral.kube.resources import NAMESPACES
+from corral.kube.errors import NotFound
+from corral.kube.resources import NAMESPACES, NODES
 from tests.backends import Backend
 from tests.cluster.families.greetings.kind import Greeting
 from tests.cluster.objects import Objects
@@ -30,6 +32,8 @@ async def rooms(served: str) -> AsyncIterator[Rooms]:
         yield rooms
         for name in rooms.names:
             await client.delete(NAMESPACES, name)
+            with suppress(NotFound):
+                await client.delete(NODES, name)
 
 
 class Rooms:

@@ -189,14 +189,16 @@ class Scene:
         return sorted(out)
 
     async def outcome(self) -> Any:
-        """What the story has come to, without times."""
-        return timeless((await self.own()).get("status")), await self.children()
+        """What the story has come to, wherever and whenever it was played."""
+        return self._plain((await self.own()).get("status")), await self.children()
 
-
-def timeless(value: Any) -> Any:
-    if isinstance(value, dict):
-        return {k: timeless(v) for k, v in value.items() if not k.endswith("Time")}
-    return [timeless(item) for item in value] if isinstance(value, list) else value
+    def _plain(self, value: Any) -> Any:
+        if isinstance(value, dict):
+            kept = {k: v for k, v in value.items() if not k.endswith("Time") and k != "uid"}
+            return {key: self._plain(item) for key, item in kept.items()}
+        if isinstance(value, list):
+            return [self._plain(item) for item in value]
+        return value.replace(self.namespace, "HERE") if isinstance(value, str) else value
 
 
 def now() -> float:

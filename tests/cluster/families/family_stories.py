@@ -19,26 +19,36 @@ from corral.api.kafkaml.kinds import (
     MLModel,
 )
 from corral.api.propeller.kinds import (
+    FEDERATEDJOBS,
     MODELCHECKPOINTS,
     PROPLETGROUPS,
+    TRAININGROUNDS,
+    WASMTASKS,
+    FederatedJob,
     ModelCheckpoint,
     PropletGroup,
+    WasmTask,
 )
+from corral.api.propeller.rules import round_name
 from corral.families.federated.groups.family import PropletGroups
 from corral.families.federated.groups.pools import Pools
+from corral.families.federated.jobs.family import FederatedJobs
 from corral.families.federated.learning import LearningSettings
 from corral.families.federated.modelcheckpoints import ModelCheckpoints
 from corral.families.federated.settings import FederatedSettings
+from corral.families.federated.tasks.family import WasmTasks
+from corral.families.federated.tasks.names import CANCEL_ANNOTATION
 from corral.families.kafkaml.configurations import Configurations
 from corral.families.kafkaml.datasources import Datasources
 from corral.families.kafkaml.deployments.family import Deployments
 from corral.families.kafkaml.inferences import Inferences
 from corral.families.kafkaml.models import Models
 from corral.families.kafkaml.settings import KafkaMLSettings
-from corral.kube.resources import CONFIGMAPS, DEPLOYMENTS, JOBS, PODS
+from corral.kube.resources import CONFIGMAPS, DEPLOYMENTS, JOBS, NODES, PODS
 from corral.kube.types import Obj
 from corral.oci.settings import ClientSettings
 from corral.runtime import Manager
+from corral.runtime.keys import format_time
 from tests.cluster.families.family_stage import Scene, Story, now
 from tests.cluster.families.greetings.family import Greetings
 from tests.cluster.families.greetings.kind import GREETINGS, Greeting
@@ -186,6 +196,68 @@ def _checkpoints(manager: Manager) -> ModelCheckpoints:
     return ModelCheckpoints(settings, manager.client, wall=now)
 
 
+async def _job(scene: Scene) -> None:
+    spec = {
+        "experimentId": "digits",
+        "modelRef": "oci://r/models:0",
+        "taskWasmImage": "oci://r/client:1",
+        "participants": [{"propletId": "a"}, {"propletId": "b"}],
+        "kOfN": 1,
+        "timeoutSeconds": 60,
+        "rounds": {"total": 2},
+        "aggregator": {"algorithm": "fedavg"},
+    }
+    await scene.create(FEDERATEDJOBS, "job", spec)
+
+
+async def _first_round_completes(scene: Scene) -> None:
+    await _end_round(scene, 1, "Completed")
+
+
+async def _second_round_fails(scene: Scene) -> None:
+    await _end_round(scene, 2, "Failed")
+
+
+async def _end_round(scene: Scene, number: int, phase: str) -> None:
+    entry = {"propletId": "a", "status": "Completed", "updateReceived": True}
+    status = {
+        "phase": phase,
+        "participants": [{**entry, "receivedTime": "2026-01-01T00:00:00Z", "selected": True}],
+        "aggregatedModelRef": f"oci://r/models:{number}",
+    }
+    await scene.report(TRAININGROUNDS, round_name("job", number), status)
+
+
+async def _task(scene: Scene) -> None:
+    """For a node that is a proplet."""
+    ready = {"type": "Ready", "status": "True", "reason": "KubeletReady", "message": "ready"}
+    times = dict.fromkeys(("lastHeartbeatTime", "lastTransitionTime"), format_time(now()))
+    await scene.client.create(NODES, {"metadata": {"name": scene.namespace}})
+    await scene.client.patch(
+        NODES,
+        scene.namespace,
+        patch={"status": {"conditions": [{**ready, **times}]}},
+        subresource="status",
+    )
+    spec = {"imageUrl": "oci://r/module:1", "propletId": scene.namespace}
+    await scene.create(WASMTASKS, "task", spec)
+
+
+async def _cancelled(scene: Scene) -> None:
+    note = {"metadata": {"annotations": {CANCEL_ANNOTATION: "enough"}}}
+    await scene.client.patch(WASMTASKS, "task", namespace=scene.namespace, patch=note)
+
+
+def _tasks(manager: Manager) -> WasmTasks:
+    settings = FederatedSettings()
+    pools = Pools(manager, settings, wall=now)
+    return WasmTasks(settings, manager.client, pools, wall=now)
+
+
+def _jobs(manager: Manager) -> FederatedJobs:
+    return FederatedJobs(LearningSettings(), wall=now)
+
+
 async def _group(scene: Scene) -> None:
     selector = {"matchLabels": {"family": scene.namespace}}
     spec = {"selector": selector, "scheduling": {"algorithm": "round-robin"}}
@@ -258,6 +330,16 @@ STORIES = (
         (CONFIGMAPS, JOBS),
     ),
     Story("modelcheckpoints", ModelCheckpoint, _checkpoints, "model", (_checkpoint, _renamed)),
+    Story("wasmtasks", WasmTask, _tasks, "task", (_task, _fail_jobs), (CONFIGMAPS, JOBS)),
+    Story("cancelled", WasmTask, _tasks, "task", (_task, _cancelled), (CONFIGMAPS, JOBS)),
+    Story(
+        "federatedjobs",
+        FederatedJob,
+        _jobs,
+        "job",
+        (_job, _first_round_completes, _second_round_fails),
+        (TRAININGROUNDS,),
+    ),
     Story(
         "propletgroups", PropletGroup, _groups, "edge", (_group, _pod_of_the_group, _no_selector)
     ),

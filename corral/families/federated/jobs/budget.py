@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import math
+from functools import lru_cache
 
 from corral.families.federated.view import Privacy
 
@@ -36,6 +37,7 @@ async def exhausted(privacy: Privacy, rounds: int) -> str:
     )
 
 
+@lru_cache(maxsize=1024)
 def _epsilon(privacy: Privacy, rounds: int) -> float:
     from corral.learning.privacy import Accountant
 

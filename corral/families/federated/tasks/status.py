@@ -5,6 +5,7 @@ from __future__ import annotations
 from copy import deepcopy
 from typing import Any, Final
 
+from corral.api.propeller.status import WasmTaskStatus
 from corral.families.federated.groups.proplets import Proplet
 from corral.families.federated.results import Extracted
 from corral.kube.resources import Resource
@@ -35,6 +36,10 @@ class Draft:
         self.status["observedGeneration"] = task["metadata"].get("generation", 0)
         self._now = format_time(now)
         self._name = task["metadata"]["name"]
+
+    def model(self) -> WasmTaskStatus:
+        """What was made of it."""
+        return WasmTaskStatus.model_validate(self.status)
 
     @property
     def phase(self) -> str:

@@ -131,7 +131,7 @@ def test_names_of_the_figures() -> None:
 def test_the_engine_is_not_loaded_before_it_is_needed() -> None:
     code = (
         "import sys, corral.families.federated.rounds.reconciler as r, "
-        "corral.families.federated.jobs.reconciler, "
+        "corral.families.federated.jobs.family, "
         "corral.families.federated.modelcheckpoints\n"
         "loaded = [m for m in ('numpy', 'corral.learning', 'corral.families.federated.folding')"
         " if m in sys.modules]\n"
