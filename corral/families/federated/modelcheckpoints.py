@@ -28,7 +28,7 @@ from corral.runtime.keys import format_time
 from corral.runtime.pods.states import moment
 from corral.runtime.sightings import Sightings
 
-__all__ = ["CheckpointSeen", "ModelCheckpoints"]
+__all__ = ["CheckpointObservation", "ModelCheckpoints"]
 
 _FIRST_WAIT: Final = 1.0
 _LAST_WAIT: Final = 30.0
@@ -36,7 +36,7 @@ _MESSAGE: Final = 1024
 
 
 @dataclass(frozen=True, slots=True)
-class CheckpointSeen:
+class CheckpointObservation:
     """A checkpoint, and what its registry says."""
 
     checkpoint: ModelCheckpoint
@@ -56,7 +56,7 @@ class CheckpointSeen:
         return int(self.checkpoint.metadata.get("generation") or 0)
 
 
-class ModelCheckpoints(Family[CheckpointSeen, ModelCheckpointStatus]):
+class ModelCheckpoints(Family[CheckpointObservation, ModelCheckpointStatus]):
     """The family of ModelCheckpoints."""
 
     kind = ModelCheckpoint
@@ -75,16 +75,16 @@ class ModelCheckpoints(Family[CheckpointSeen, ModelCheckpointStatus]):
         self._wall = wall
         self._sightings = Sightings()
 
-    async def observe(self, obj: Obj, caches: Caches) -> CheckpointSeen:
+    async def observe(self, obj: Obj, caches: Caches) -> CheckpointObservation:
         checkpoint, now = ModelCheckpoint.read(obj), self._wall()
-        seen = CheckpointSeen(checkpoint, None, None, self._age(checkpoint, now), now)
-        if _is_ready(seen):
-            return seen
+        observed = CheckpointObservation(checkpoint, None, None, self._age(checkpoint, now), now)
+        if _is_ready(observed):
+            return observed
         try:
             manifest = await self._manifest(obj)
         except RegistryError as error:
-            return CheckpointSeen(checkpoint, None, error, seen.age, now)
-        return CheckpointSeen(checkpoint, manifest, None, seen.age, now)
+            return CheckpointObservation(checkpoint, None, error, observed.age, now)
+        return CheckpointObservation(checkpoint, manifest, None, observed.age, now)
 
     async def _manifest(self, obj: Obj) -> Manifest:
         registry = obj["spec"].get("registry") or {}
@@ -101,52 +101,60 @@ class ModelCheckpoints(Family[CheckpointSeen, ModelCheckpointStatus]):
             return 0.0
         return max(now - self._sightings.since(since, now=now), 0.0)
 
-    def decide(self, seen: CheckpointSeen) -> Decision[ModelCheckpointStatus]:
-        if _is_ready(seen):
+    def decide(self, observed: CheckpointObservation) -> Decision[ModelCheckpointStatus]:
+        if _is_ready(observed):
             return Decision()
-        if seen.manifest is None:
-            return self._without(seen, seen.trouble)
-        wanted = seen.checkpoint.spec.digest
-        if wanted and wanted != seen.manifest.digest:
-            said = f"the registry has {seen.manifest.digest}, not {wanted}"
-            return _failed(seen, "DigestMismatch", said)
-        status = _status(seen, "Ready", "Ready", "the model can be pulled")
-        status.size_bytes, status.digest = seen.manifest.size, seen.manifest.digest
-        status.upload_time = status.upload_time or format_time(seen.now)
+        if observed.manifest is None:
+            return self._without(observed, observed.trouble)
+        wanted = observed.checkpoint.spec.digest
+        if wanted and wanted != observed.manifest.digest:
+            said = f"the registry has {observed.manifest.digest}, not {wanted}"
+            return _failed(observed, "DigestMismatch", said)
+        status = _status(observed, "Ready", "Ready", "the model can be pulled")
+        status.size_bytes, status.digest = observed.manifest.size, observed.manifest.digest
+        status.upload_time = status.upload_time or format_time(observed.now)
         return Decision(status)
 
     def _without(
-        self, seen: CheckpointSeen, trouble: RegistryError | None
+        self, observed: CheckpointObservation, trouble: RegistryError | None
     ) -> Decision[ModelCheckpointStatus]:
         if not isinstance(trouble, NotInRegistry | Unavailable):
-            return _failed(seen, "RegistryError", str(trouble))
-        if seen.age >= self.settings.upload_limit:
-            return _failed(seen, "NotFound", str(trouble))
-        status = _status(seen, "Uploading", "Uploading", str(trouble))
-        return Decision(status, requeue_after=min(max(seen.age, _FIRST_WAIT), _LAST_WAIT))
+            return _failed(observed, "RegistryError", str(trouble))
+        if observed.age >= self.settings.upload_limit:
+            return _failed(observed, "NotFound", str(trouble))
+        status = _status(observed, "Uploading", "Uploading", str(trouble))
+        return Decision(status, requeue_after=min(max(observed.age, _FIRST_WAIT), _LAST_WAIT))
 
 
-def _is_ready(seen: CheckpointSeen) -> bool:
-    return seen.status.phase == "Ready" and seen.status.observed_generation == seen.generation
+def _is_ready(observed: CheckpointObservation) -> bool:
+    return (
+        observed.status.phase == "Ready"
+        and observed.status.observed_generation == observed.generation
+    )
 
 
-def _failed(seen: CheckpointSeen, reason: str, message: str) -> Decision[ModelCheckpointStatus]:
-    events = () if seen.status.phase == "Failed" else (warning(reason, message),)
-    return Decision(_status(seen, "Failed", reason, message), events=events)
+def _failed(
+    observed: CheckpointObservation, reason: str, message: str
+) -> Decision[ModelCheckpointStatus]:
+    events = () if observed.status.phase == "Failed" else (warning(reason, message),)
+    return Decision(_status(observed, "Failed", reason, message), events=events)
 
 
 def _status(
-    seen: CheckpointSeen, phase: Literal["Uploading", "Ready", "Failed"], reason: str, message: str
+    observed: CheckpointObservation,
+    phase: Literal["Uploading", "Ready", "Failed"],
+    reason: str,
+    message: str,
 ) -> ModelCheckpointStatus:
-    status = seen.status.model_copy()
+    status = observed.status.model_copy()
     status.phase, status.message = phase, message[:_MESSAGE]
-    status.observed_generation = seen.generation
+    status.observed_generation = observed.generation
     status.conditions = with_condition(
         status.conditions,
         "Ready",
         status="True" if phase == "Ready" else "False",
         reason=reason,
         message=message[:_MESSAGE],
-        now=seen.now,
+        now=observed.now,
     )
     return status

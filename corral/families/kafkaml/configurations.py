@@ -14,13 +14,13 @@ from corral.runtime.family.decision import Decision
 from corral.runtime.family.declaration import Watched
 from corral.runtime.family.wiring import same_namespace
 
-__all__ = ["ConfigurationSeen", "Configurations"]
+__all__ = ["ConfigurationObservation", "Configurations"]
 
 _READY: Mapping[str | None, Ready] = {"Ready": "True", "Failed": "False"}
 
 
 @dataclass(frozen=True, slots=True)
-class ConfigurationSeen:
+class ConfigurationObservation:
     """A configuration, and its models."""
 
     configuration: MLConfiguration
@@ -33,24 +33,24 @@ class ConfigurationSeen:
         return self.configuration.status or MLConfigurationStatus()
 
 
-class Configurations(KafkaMLFamily[ConfigurationSeen, MLConfigurationStatus]):
+class Configurations(KafkaMLFamily[ConfigurationObservation, MLConfigurationStatus]):
     """The family of MLConfigurations."""
 
     kind = MLConfiguration
     watches = (Watched(MLMODELS, wakes=same_namespace),)
 
-    async def observe(self, obj: Obj, caches: Caches) -> ConfigurationSeen:
+    async def observe(self, obj: Obj, caches: Caches) -> ConfigurationObservation:
         configuration = MLConfiguration.read(obj)
         space = obj["metadata"]["namespace"]
         models = {name: caches.get(MLMODELS, space, name) for name in configuration.spec.models}
-        return ConfigurationSeen(configuration, models, self._wall())
+        return ConfigurationObservation(configuration, models, self._wall())
 
-    def decide(self, seen: ConfigurationSeen) -> Decision[MLConfigurationStatus]:
-        status = _judged(seen.models)
-        status.observed_generation = seen.configuration.metadata.get("generation")
+    def decide(self, observed: ConfigurationObservation) -> Decision[MLConfigurationStatus]:
+        status = _judged(observed.models)
+        status.observed_generation = observed.configuration.metadata.get("generation")
         phase = str(status.phase)
         ready = _READY.get(phase, "Unknown")
-        status.conditions = self.ready(seen, ready, phase, status.error or "")
+        status.conditions = self.ready(observed, ready, phase, status.error or "")
         return Decision(status)
 
 

@@ -14,11 +14,11 @@ from corral.runtime.family.decision import Decision
 from corral.runtime.family.declaration import Watched
 from corral.runtime.family.wiring import same_namespace
 
-__all__ = ["DatasourceSeen", "Datasources"]
+__all__ = ["DatasourceObservation", "Datasources"]
 
 
 @dataclass(frozen=True, slots=True)
-class DatasourceSeen:
+class DatasourceObservation:
     """A datasource, and the clients of deployments that train on it."""
 
     datasource: Datasource
@@ -30,13 +30,13 @@ class DatasourceSeen:
         return self.datasource.status or DatasourceStatus()
 
 
-class Datasources(KafkaMLFamily[DatasourceSeen, DatasourceStatus]):
+class Datasources(KafkaMLFamily[DatasourceObservation, DatasourceStatus]):
     """The family of Datasources."""
 
     kind = Datasource
     watches = (Watched(FEDERATEDDEPLOYMENTS, wakes=same_namespace),)
 
-    async def observe(self, obj: Obj, caches: Caches) -> DatasourceSeen:
+    async def observe(self, obj: Obj, caches: Caches) -> DatasourceObservation:
         name = obj["metadata"]["name"]
         matches = [
             MatchStatus(
@@ -50,14 +50,14 @@ class Datasources(KafkaMLFamily[DatasourceSeen, DatasourceStatus]):
             if client.get("datasource") == name
         ]
         matches.sort(key=lambda match: match.deployment)
-        return DatasourceSeen(Datasource.read(obj), matches, self._wall())
+        return DatasourceObservation(Datasource.read(obj), matches, self._wall())
 
-    def decide(self, seen: DatasourceSeen) -> Decision[DatasourceStatus]:
+    def decide(self, observed: DatasourceObservation) -> Decision[DatasourceStatus]:
         return Decision(
             DatasourceStatus(
                 phase="Ready",
-                observed_generation=seen.datasource.metadata.get("generation"),
-                matches=list(seen.matches),
-                conditions=self.ready(seen, "True", "Ready", ""),
+                observed_generation=observed.datasource.metadata.get("generation"),
+                matches=list(observed.matches),
+                conditions=self.ready(observed, "True", "Ready", ""),
             )
         )

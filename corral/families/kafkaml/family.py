@@ -13,7 +13,7 @@ from corral.runtime.family.conditions import with_condition
 from corral.runtime.family.decision import Decision, Refusal
 from corral.runtime.family.declaration import Family
 
-__all__ = ["COMPONENT", "KafkaMLFamily", "Ready", "Seen"]
+__all__ = ["COMPONENT", "KafkaMLFamily", "Observation", "Ready"]
 
 COMPONENT: Final = "corral-kafkaml"
 Ready = Literal["True", "False", "Unknown"]
@@ -25,7 +25,7 @@ class _Status(Model):
     conditions: Conditions | None = None
 
 
-class Seen(Protocol):
+class Observation(Protocol):
     """What all observations have."""
 
     @property
@@ -37,7 +37,7 @@ class Seen(Protocol):
         """Seconds since the epoch."""
 
 
-O = TypeVar("O", bound=Seen)  # noqa: E741 - an observation
+O = TypeVar("O", bound=Observation)  # noqa: E741 - an observation
 S = TypeVar("S", bound=Model)
 
 
@@ -51,22 +51,22 @@ class KafkaMLFamily(Family[O, S]):
         self._wall = wall
 
     @staticmethod
-    def ready(seen: Seen, status: Ready, reason: str, message: str) -> Any:
+    def ready(observed: Observation, status: Ready, reason: str, message: str) -> Any:
         """The conditions, with ``Ready`` as given."""
         return with_condition(
-            seen.status.conditions,
+            observed.status.conditions,
             "Ready",
             status=status,
             reason=reason,
             message=message,
-            now=seen.now,
+            now=observed.now,
         )
 
-    def refused(self, decision: Decision[S], refusal: Refusal, seen: O) -> Decision[S]:
+    def refused(self, decision: Decision[S], refusal: Refusal, observed: O) -> Decision[S]:
         """It waits until what it needs is granted."""
         said = {
             "phase": "Pending",
-            "conditions": self.ready(seen, "False", refusal.reason, refusal.message),
+            "conditions": self.ready(observed, "False", refusal.reason, refusal.message),
         }
-        shown = (decision.status or seen.status).model_copy(update=said)
+        shown = (decision.status or observed.status).model_copy(update=said)
         return replace(decision, status=shown, events=())

@@ -17,7 +17,7 @@ from corral.runtime.family.wiring import same_namespace
 from corral.runtime.informers.handlers import Mapper
 from corral.runtime.keys import join_key
 
-__all__ = ["InferenceSeen", "Inferences"]
+__all__ = ["InferenceObservation", "Inferences"]
 
 
 class _Waits(Exception):
@@ -25,7 +25,7 @@ class _Waits(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class InferenceSeen:
+class InferenceObservation:
     """An inference, the model that it answers with, and how many of its pods answer."""
 
     inference: Inference
@@ -56,14 +56,14 @@ def _users(caches: Caches) -> Mapper:
     )
 
 
-class Inferences(KafkaMLFamily[InferenceSeen, InferenceStatus]):
+class Inferences(KafkaMLFamily[InferenceObservation, InferenceStatus]):
     """The family of Inferences."""
 
     kind = Inference
     owns = (Owned(DEPLOYMENTS, label=objects.INFERENCE_LABEL, keys=_of_inference),)
     watches = (Watched(FEDERATEDDEPLOYMENTS, wakes=_users), Watched(MLMODELS))
 
-    async def observe(self, obj: Obj, caches: Caches) -> InferenceSeen:
+    async def observe(self, obj: Obj, caches: Caches) -> InferenceObservation:
         inference = Inference.read(obj)
         model_ref, model, waits_for = "", None, ""
         try:
@@ -73,34 +73,34 @@ class Inferences(KafkaMLFamily[InferenceSeen, InferenceStatus]):
         name = objects.inference_name(inference.metadata["name"])
         workload = caches.get(DEPLOYMENTS, obj["metadata"]["namespace"], name) or {}
         answering = int((workload.get("status") or {}).get("readyReplicas") or 0)
-        return InferenceSeen(inference, model_ref, model, waits_for, answering, self._wall())
+        return InferenceObservation(inference, model_ref, model, waits_for, answering, self._wall())
 
-    def decide(self, seen: InferenceSeen) -> Decision[InferenceStatus]:
-        name, spec = seen.inference.metadata["name"], seen.inference.spec
+    def decide(self, observed: InferenceObservation) -> Decision[InferenceStatus]:
+        name, spec = observed.inference.metadata["name"], observed.inference.spec
         status = InferenceStatus(
-            phase="Pending", observed_generation=seen.inference.metadata.get("generation")
+            phase="Pending", observed_generation=observed.inference.metadata.get("generation")
         )
-        if seen.waits_for:
-            status.conditions = self.ready(seen, "Unknown", "Waiting", seen.waits_for)
+        if observed.waits_for:
+            status.conditions = self.ready(observed, "Unknown", "Waiting", observed.waits_for)
             return Decision(status, requeue_after=self.settings.resync)
-        status.model_ref = seen.model_ref
-        status.ready_replicas = seen.answering
+        status.model_ref = observed.model_ref
+        status.ready_replicas = observed.answering
         status.group_id = f"inf{name}"
         if spec.stopped:
             status.phase = "Stopped"
-            status.conditions = self.ready(seen, "False", "Stopped", "stopped")
-        elif seen.answering:
+            status.conditions = self.ready(observed, "False", "Stopped", "stopped")
+        elif observed.answering:
             status.phase = "Running"
-            said = f"{seen.answering} of {spec.replicas} replicas answer"
-            status.conditions = self.ready(seen, "True", "Running", said)
+            said = f"{observed.answering} of {spec.replicas} replicas answer"
+            status.conditions = self.ready(observed, "True", "Running", said)
         else:
-            status.conditions = self.ready(seen, "False", "Starting", "no replica answers yet")
+            status.conditions = self.ready(observed, "False", "Starting", "no replica answers yet")
         workload = Child(DEPLOYMENTS, objects.inference_name(name))
         return Decision(status, apply=(workload,), requeue_after=self.settings.resync)
 
-    def build(self, child: Child, seen: InferenceSeen) -> Obj:
+    def build(self, child: Child, observed: InferenceObservation) -> Obj:
         return objects.inference_deployment(
-            seen.inference, seen.model_ref, seen.model, self.settings
+            observed.inference, observed.model_ref, observed.model, self.settings
         )
 
 

@@ -24,7 +24,7 @@ from corral.runtime.family.declaration import Owned
 from corral.runtime.family.events import normal, warning
 from corral.runtime.keys import join_key
 
-__all__ = ["ModelSeen", "Models", "of_model"]
+__all__ = ["ModelObservation", "Models", "of_model"]
 
 
 def of_model(obj: Obj) -> tuple[str, ...]:
@@ -35,7 +35,7 @@ def of_model(obj: Obj) -> tuple[str, ...]:
 
 
 @dataclass(frozen=True, slots=True)
-class ModelSeen:
+class ModelObservation:
     """A model, and the Job that checks this generation of it."""
 
     model: MLModel
@@ -54,7 +54,7 @@ class ModelSeen:
         return current and self.status.phase in ("Ready", "Failed")
 
 
-class Models(KafkaMLFamily[ModelSeen, MLModelStatus]):
+class Models(KafkaMLFamily[ModelObservation, MLModelStatus]):
     """The family of MLModels."""
 
     kind = MLModel
@@ -63,61 +63,63 @@ class Models(KafkaMLFamily[ModelSeen, MLModelStatus]):
         Owned(PODS, label=objects.MODEL_LABEL, keys=of_model),
     )
 
-    async def observe(self, obj: Obj, caches: Caches) -> ModelSeen:
+    async def observe(self, obj: Obj, caches: Caches) -> ModelObservation:
         model = MLModel.read(obj)
         name = objects.check_name(model)
         mine = [pod for pod in caches.labelled(PODS, obj) if pods.job_of(pod) == name]
-        return ModelSeen(model, caches.child(JOBS, obj, name), mine, self._wall())
+        return ModelObservation(model, caches.child(JOBS, obj, name), mine, self._wall())
 
-    def decide(self, seen: ModelSeen) -> Decision[MLModelStatus]:
-        if seen.is_checked:
+    def decide(self, observed: ModelObservation) -> Decision[MLModelStatus]:
+        if observed.is_checked:
             return Decision()
-        code = Child(CONFIGMAPS, objects.code_name(seen.model.metadata["name"]))
-        if seen.job is None:
+        code = Child(CONFIGMAPS, objects.code_name(observed.model.metadata["name"]))
+        if observed.job is None:
             status = MLModelStatus(
                 phase="Pending",
-                conditions=self.ready(seen, "Unknown", "Checking", "it is checked"),
+                conditions=self.ready(observed, "Unknown", "Checking", "it is checked"),
             )
-            check = Child(JOBS, objects.check_name(seen.model))
+            check = Child(JOBS, objects.check_name(observed.model))
             return Decision(status, apply=(code,), create=(check,))
-        outcome = pods.outcome_of(seen.job)
+        outcome = pods.outcome_of(observed.job)
         if outcome == "running":
             return Decision()
         if outcome == "failed":
-            words = pods.last_words(seen.pods, objects.CHECK) or pods.job_words(seen.job)
-            return self._failed(seen, words)
-        said = pods.delivered(seen.pods) or {}
+            words = pods.last_words(observed.pods, objects.CHECK) or pods.job_words(observed.job)
+            return self._failed(observed, words)
+        said = pods.delivered(observed.pods) or {}
         if not said.get("update_ref"):
             why = said.get("courier_error") or "its weights were not delivered to a registry"
-            return self._failed(seen, str(why))
-        return self._accepted(seen, said)
+            return self._failed(observed, str(why))
+        return self._accepted(observed, said)
 
-    def build(self, child: Child, seen: ModelSeen) -> Obj:
+    def build(self, child: Child, observed: ModelObservation) -> Obj:
         if child.resource == CONFIGMAPS:
-            return objects.code_map(seen.model)
-        return objects.check_job(seen.model, self.settings)
+            return objects.code_map(observed.model)
+        return objects.check_job(observed.model, self.settings)
 
-    def _accepted(self, seen: ModelSeen, said: dict[str, Any]) -> Decision[MLModelStatus]:
+    def _accepted(
+        self, observed: ModelObservation, said: dict[str, Any]
+    ) -> Decision[MLModelStatus]:
         parameters = int(said.get("parameters") or 0)
         status = MLModelStatus(
             phase="Ready",
-            observed_generation=seen.model.metadata.get("generation"),
+            observed_generation=observed.model.metadata.get("generation"),
             input_shape=str(said.get("input_shape") or ""),
             output_shape=str(said.get("output_shape") or ""),
             parameters=parameters,
             layers=_layers(said.get("layers")),
             weights_ref=str(said["update_ref"]),
-            conditions=self.ready(seen, "True", "Checked", "the model can be trained"),
+            conditions=self.ready(observed, "True", "Checked", "the model can be trained"),
         )
         event = normal("Checked", f"the model has {parameters} parameters")
         return Decision(status, events=(event,))
 
-    def _failed(self, seen: ModelSeen, why: str) -> Decision[MLModelStatus]:
+    def _failed(self, observed: ModelObservation, why: str) -> Decision[MLModelStatus]:
         status = MLModelStatus(
             phase="Failed",
-            observed_generation=seen.model.metadata.get("generation"),
+            observed_generation=observed.model.metadata.get("generation"),
             error=why,
-            conditions=self.ready(seen, "False", "CheckFailed", why),
+            conditions=self.ready(observed, "False", "CheckFailed", why),
         )
         return Decision(status, events=(warning("CheckFailed", why),))
 

@@ -57,7 +57,7 @@ class Children:
                 name = deletion.obj["metadata"]["name"]
                 logger.debug("%s %s is another by now", deletion.resource.kind, name)
 
-    async def apply(self, owner: Obj, child: Child, seen: Any, applied: dict[str, str]) -> None:
+    async def apply(self, owner: Obj, child: Child, observed: Any, applied: dict[str, str]) -> None:
         """Apply a child, unless this process has applied the same and it is still like that.
 
         ``applied`` is kept by owner. What is not in a cache is applied when it should change.
@@ -65,7 +65,7 @@ class Children:
         Raises:
             NameTaken: there is one of its name that belongs to somebody else.
         """
-        manifest = self._family.build(child, seen)
+        manifest = self._family.build(child, observed)
         digest = hashlib.sha256(orjson.dumps(manifest, option=orjson.OPT_SORT_KEYS)).hexdigest()
         key = f"{child.resource.qualified}/{child.name}"
         if applied.get(key) == digest and self._is_there(owner, child, manifest):
@@ -79,14 +79,14 @@ class Children:
         found = self._caches.child(child.resource, owner, child.name)
         return found is not None and contains(found, manifest)
 
-    async def create(self, owner: Obj, child: Child, seen: Any) -> None:
+    async def create(self, owner: Obj, child: Child, observed: Any) -> None:
         """Create a child.
 
         Raises:
-            NotYetConsistent: it is there, and the cache has not seen it; or another one is going.
+            NotYetConsistent: it is there and not in the cache yet; or another one is going.
             NameTaken: there is one of its name that belongs to somebody else.
         """
-        manifest = self._family.build(child, seen)
+        manifest = self._family.build(child, observed)
         try:
             await self._writer.create(owner, child.resource, manifest)
         except AlreadyExists:

@@ -111,21 +111,21 @@ class Family(ABC, Generic[O, S]):
         """
 
     @abstractmethod
-    def decide(self, seen: O) -> Decision[S]:
+    def decide(self, observed: O) -> Decision[S]:
         """What to do: the same for the same observation, nothing when all is as it should be."""
 
-    def build(self, child: Child, seen: O) -> Obj:
+    def build(self, child: Child, observed: O) -> Obj:
         """The manifest of a child, without an owner reference."""
         raise NotImplementedError(f"{type(self).__name__} declares no children")
 
-    def refused(self, decision: Decision[S], refusal: Refusal, seen: O) -> Decision[S]:
+    def refused(self, decision: Decision[S], refusal: Refusal, observed: O) -> Decision[S]:
         """The decision as it is while a child is refused: its status and events should say so."""
         return decision
 
     def needs_finalizer(self, obj: Obj) -> bool:
         return bool(self.finalizer)
 
-    async def finalize(self, seen: O) -> Decision[S]:
+    async def finalize(self, observed: O) -> Decision[S]:
         """What to do about an object with the finalizer that is being deleted.
 
         Unlike `decide` it may do I/O outside of the cluster that does no harm when done twice.

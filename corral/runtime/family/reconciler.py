@@ -115,15 +115,15 @@ class FamilyReconciler(Generic[O, S]):
 
     async def _sync(self, obj: Obj) -> Result | None:
         memory = self._memory(obj)
-        seen = await self.family.observe(obj, self.caches)
-        decision = self.family.decide(seen)
+        observed = await self.family.observe(obj, self.caches)
+        decision = self.family.decide(observed)
         if not (decision.apply or decision.create):
             memory.refusal = None
         elif memory.refusal is not None:
-            decision = self.family.refused(decision, memory.refusal, seen)
+            decision = self.family.refused(decision, memory.refusal, observed)
         written = await self._write(obj, decision)
         await self._children.delete(decision.delete)
-        again = await self._make(written, decision, seen, memory)
+        again = await self._make(written, decision, observed, memory)
         waits = [wait for wait in (again, decision.requeue_after) if wait is not None]
         return Result(min(waits)) if waits else None
 
@@ -144,7 +144,7 @@ class FamilyReconciler(Generic[O, S]):
     # --- children --------------------------------------------------------------------------------
 
     async def _make(
-        self, obj: Obj, decision: Decision[S], seen: O, memory: _Memory
+        self, obj: Obj, decision: Decision[S], observed: O, memory: _Memory
     ) -> float | None:
         """Make the children; after how many seconds to look again because of them."""
         if not (decision.apply or decision.create):
@@ -155,9 +155,9 @@ class FamilyReconciler(Generic[O, S]):
             return wait
         try:
             for child in decision.apply:
-                await self._children.apply(obj, child, seen, memory.applied)
+                await self._children.apply(obj, child, observed, memory.applied)
             for child in decision.create:
-                await self._children.create(obj, child, seen)
+                await self._children.create(obj, child, observed)
         except ApiError as error:
             if isinstance(error, NotFound) or namespace_is_going(error):
                 return None

@@ -15,7 +15,7 @@ from corral.runtime.finalizers import has_finalizer
 from tests.cluster.families.conftest import Rooms
 from tests.cluster.families.family_stage import Client, Process, Scene, Story, now
 from tests.cluster.families.family_stories import STORIES
-from tests.cluster.families.greetings.family import Greetings, Seen
+from tests.cluster.families.greetings.family import Greetings, Observation
 from tests.cluster.families.greetings.kind import GREETINGS, Greeting, GreetingStatus
 from tests.cluster.families.greetings.settings import GreetingSettings
 
@@ -83,7 +83,7 @@ class Held(Greetings):
         super().__init__(GreetingSettings(), wall=now)
         self.ready = False
 
-    async def finalize(self, seen: Seen) -> Decision[GreetingStatus]:
+    async def finalize(self, observed: Observation) -> Decision[GreetingStatus]:
         if not self.ready:
             return Decision(requeue_after=1.0)
         return Decision(finalized=True, events=(normal("Released", "nothing is left"),))

@@ -29,7 +29,7 @@ from corral.runtime.family.declaration import Family, Watched
 from corral.runtime.family.events import Event, normal, warning
 from corral.runtime.informers.handlers import Mapper
 
-__all__ = ["GroupSeen", "PropletGroups", "group_status", "node_matters", "register"]
+__all__ = ["GroupObservation", "PropletGroups", "group_status", "node_matters", "register"]
 
 _SOON: Final = 0.2
 _TOGETHER: Final = 0.5
@@ -37,7 +37,7 @@ _TOGETHER: Final = 0.5
 
 
 @dataclass(frozen=True, slots=True)
-class GroupSeen:
+class GroupObservation:
     """A group, and its proplets as the cluster has them now."""
 
     group: PropletGroup
@@ -69,7 +69,7 @@ def _load_changes(change: Change) -> bool:
     return _place(old) != _place(new)
 
 
-class PropletGroups(Family[GroupSeen, PropletGroupStatus]):
+class PropletGroups(Family[GroupObservation, PropletGroupStatus]):
     """The family of PropletGroups."""
 
     kind = PropletGroup
@@ -94,7 +94,7 @@ class PropletGroups(Family[GroupSeen, PropletGroupStatus]):
         self._beats: dict[str, float] = {}
         """By key: when heartbeats were last written."""
 
-    async def observe(self, obj: Obj, caches: Caches) -> GroupSeen:
+    async def observe(self, obj: Obj, caches: Caches) -> GroupObservation:
         group, key, now = PropletGroup.read(obj), key_of(obj), self._wall()
         namespace = obj["metadata"]["namespace"]
         loads = dict(self._pools.loads(namespace))
@@ -102,18 +102,20 @@ class PropletGroups(Family[GroupSeen, PropletGroupStatus]):
         try:
             proplets = self._pools.of_group(group.spec, namespace)
         except NotListed:
-            return GroupSeen(group, None, loads, "", due=False, now=now)
+            return GroupObservation(group, None, loads, "", due=False, now=now)
         if self._metrics is not None:
             self._metrics.seen(key, proplets, loads)
         due = abs(now - self._beats.get(key, 0.0)) >= self.settings.refresh - 1.0
-        return GroupSeen(group, proplets, loads, self._pools.last_of(obj), due=due, now=now)
+        return GroupObservation(group, proplets, loads, self._pools.last_of(obj), due=due, now=now)
 
-    def decide(self, seen: GroupSeen) -> Decision[PropletGroupStatus]:
-        if seen.proplets is None:
+    def decide(self, observed: GroupObservation) -> Decision[PropletGroupStatus]:
+        if observed.proplets is None:
             return Decision(requeue_after=_SOON)
-        old = seen.group.status or PropletGroupStatus()
-        status = group_status(seen.group, seen.proplets, seen.loads, last=seen.last, now=seen.now)
-        if not seen.due and _without_heartbeats(old) == _without_heartbeats(status):
+        old = observed.group.status or PropletGroupStatus()
+        status = group_status(
+            observed.group, observed.proplets, observed.loads, last=observed.last, now=observed.now
+        )
+        if not observed.due and _without_heartbeats(old) == _without_heartbeats(status):
             return Decision(requeue_after=self.settings.refresh)
         events = tuple(_news(old, status))
         return Decision(status, events=events, requeue_after=self.settings.refresh)

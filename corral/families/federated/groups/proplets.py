@@ -164,8 +164,8 @@ def _pod_trouble(pod: Obj, node: Obj | None) -> str:
             return f"its container {container.get('name')} waits: {waiting['reason']}"
     ready = find_condition(conditions_of(pod), "Ready")
     if ready is not None and ready.get("status") != "True":
-        said = ready.get("message") or ready.get("reason")
-        return f"its pod is not ready{f': {said}' if said else ''}"
+        message = ready.get("message") or ready.get("reason")
+        return f"its pod is not ready{f': {message}' if message else ''}"
     if node is None:
         return f"its node {(pod.get('spec') or {}).get('nodeName')} is gone"
     trouble = _node_trouble(node)
@@ -178,8 +178,8 @@ def _node_trouble(node: Obj) -> str:
     ready = find_condition((node.get("status") or {}).get("conditions"), "Ready")
     if ready is None or ready.get("status") == "True":
         return ""
-    said = ready.get("message") or ready.get("reason") or "it does not say why"
-    return f"it is not ready: {said}"
+    message = ready.get("message") or ready.get("reason") or "it does not say why"
+    return f"it is not ready: {message}"
 
 
 def _cordoned(node: Obj) -> bool:

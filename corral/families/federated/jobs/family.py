@@ -28,7 +28,7 @@ from corral.runtime.family.declaration import Family, Owned, Watched
 from corral.runtime.family.events import Event, normal, warning
 from corral.runtime.keys import format_time
 
-__all__ = ["FederatedJobs", "JobSeen"]
+__all__ = ["FederatedJobs", "JobObservation"]
 
 _CALM: Final = 0.25
 """Seconds for which changes of a round that is on may gather."""
@@ -47,7 +47,7 @@ def _patience(change: Change) -> float:
 
 
 @dataclass(frozen=True, slots=True)
-class JobSeen:
+class JobObservation:
     """A job, the rounds around the one that is on, and what they cost in privacy."""
 
     job: Obj
@@ -72,7 +72,7 @@ class JobSeen:
         return found if found is not None and is_controlled_by(found, self.job) else None
 
 
-class FederatedJobs(Family[JobSeen, FederatedJobStatus]):
+class FederatedJobs(Family[JobObservation, FederatedJobStatus]):
     """The family of FederatedJobs."""
 
     kind = FederatedJob
@@ -88,7 +88,7 @@ class FederatedJobs(Family[JobSeen, FederatedJobStatus]):
 
     # --- observing -------------------------------------------------------------------------------
 
-    async def observe(self, obj: Obj, caches: Caches) -> JobSeen:
+    async def observe(self, obj: Obj, caches: Caches) -> JobObservation:
         metadata = obj["metadata"]
         number = int(status_of(obj).get("currentRound") or 0)
         around = range(max(number - 1, 1), number + 2)
@@ -107,83 +107,88 @@ class FederatedJobs(Family[JobSeen, FederatedJobStatus]):
             exhausted = {each: await budget.exhausted(privacy, each) for each in around}
             own = Privacy.read((named.get(number) or obj)["spec"].get("aggregator") or {})
             spent = {number: await budget.spent(own, number) if own is not None else None}
-        return JobSeen(obj, named, _late(obj, caches), exhausted, spent, self._wall())
+        return JobObservation(obj, named, _late(obj, caches), exhausted, spent, self._wall())
 
     # --- deciding --------------------------------------------------------------------------------
 
-    def decide(self, seen: JobSeen) -> Job:
-        if is_over(seen.job):
-            return Decision(delete=_cancelled(seen))
-        status = deepcopy(status_of(seen.job))
-        if phase_of(seen.job) == "":
+    def decide(self, observed: JobObservation) -> Job:
+        if is_over(observed.job):
+            return Decision(delete=_cancelled(observed))
+        status = deepcopy(status_of(observed.job))
+        if phase_of(observed.job) == "":
             status |= {"phase": "Pending", "currentRound": 0, "completedRounds": 0}
         if status["phase"] == "Pending":
-            state.follow(seen.job, status, None)
-            decision = self._next(seen, status, 1)
+            state.follow(observed.job, status, None)
+            decision = self._next(observed, status, 1)
         else:
-            decision = self._go_on(seen, status)
+            decision = self._go_on(observed, status)
         if decision.status is not None:
-            decision.status.observed_generation = seen.job["metadata"].get("generation", 0)
+            decision.status.observed_generation = observed.job["metadata"].get("generation", 0)
             if decision.status.phase in ("Completed", "Failed"):
                 return decision
         return replace(decision, requeue_after=decision.requeue_after or self.settings.resync)
 
-    def _go_on(self, seen: JobSeen, status: Obj) -> Job:
-        number = seen.number or 1
-        round_ = seen.round(number)
+    def _go_on(self, observed: JobObservation, status: Obj) -> Job:
+        number = observed.number or 1
+        round_ = observed.round(number)
         if round_ is None:
-            return self._next(seen, status, number)
+            return self._next(observed, status, number)
         match phase_of(round_):
             case "Completed":
-                return self._completed(seen, status, round_, number)
+                return self._completed(observed, status, round_, number)
             case "Failed":
-                state.follow(seen.job, status, round_)
+                state.follow(observed.job, status, round_)
                 ready = find_condition(status_of(round_).get("conditions"), "Ready") or {}
                 why = f"{round_['metadata']['name']}: {ready.get('reason')}: {ready.get('message')}"
-                said = "Training round failed"
+                message = "Training round failed"
                 return _end(
-                    seen, status, phase="Failed", reason="RoundFailed", message=said, detail=why
+                    observed,
+                    status,
+                    phase="Failed",
+                    reason="RoundFailed",
+                    message=message,
+                    detail=why,
                 )
             case _:
-                state.follow(seen.job, status, round_)
-                suspended = bool(seen.job["spec"].get("suspend"))
-                state.set_suspended(status, suspended=suspended, now=seen.now)
+                state.follow(observed.job, status, round_)
+                suspended = bool(observed.job["spec"].get("suspend"))
+                state.set_suspended(status, suspended=suspended, now=observed.now)
                 return _decision(status)
 
-    def _completed(self, seen: JobSeen, status: Obj, round_: Obj, number: int) -> Job:
+    def _completed(self, observed: JobObservation, status: Obj, round_: Obj, number: int) -> Job:
         privacy = Privacy.read(round_["spec"].get("aggregator") or {})
-        epsilon = seen.spent.get(number) if privacy is not None else None
-        state.record(seen.job, status, round_, number, epsilon=epsilon)
+        epsilon = observed.spent.get(number) if privacy is not None else None
+        state.record(observed.job, status, round_, number, epsilon=epsilon)
         if privacy is not None and epsilon is not None:
             status["privacy"] = {"epsilon": epsilon, "delta": privacy.delta, "rounds": number}
             if privacy.epsilon is not None:
                 status["privacy"]["budget"] = privacy.epsilon
-        if number >= total_of(seen.job):
-            said = "All rounds completed"
-            return _end(seen, status, phase="Completed", reason="Completed", message=said)
-        return self._next(seen, status, number + 1)
+        if number >= total_of(observed.job):
+            message = "All rounds completed"
+            return _end(observed, status, phase="Completed", reason="Completed", message=message)
+        return self._next(observed, status, number + 1)
 
-    def _next(self, seen: JobSeen, status: Obj, number: int) -> Job:
+    def _next(self, observed: JobObservation, status: Obj, number: int) -> Job:
         """Begin a round, unless something is against it."""
-        job, now = seen.job, seen.now
+        job, now = observed.job, observed.now
         if job["spec"].get("suspend"):
             fresh = state.set_suspended(status, suspended=True, now=now)
             event = normal("Suspended", "no further round begins")
             return _decision(status, *((event,) if fresh else ()))
         why = state.problem(job)
         if why:
-            return _end(seen, status, phase="Failed", reason="InvalidSpec", message=why)
-        why = seen.exhausted.get(number, "")
+            return _end(observed, status, phase="Failed", reason="InvalidSpec", message=why)
+        why = observed.exhausted.get(number, "")
         if why:
-            said = f"stopped after {number - 1} of {total_of(job)} rounds: {why}"
+            message = f"stopped after {number - 1} of {total_of(job)} rounds: {why}"
             phase = "Completed" if number > 1 else "Failed"
             reason = "PrivacyBudgetExhausted"
-            return _end(seen, status, phase=phase, reason=reason, message=said)
-        known = seen.named.get(number)
+            return _end(observed, status, phase=phase, reason=reason, message=message)
+        known = observed.named.get(number)
         if known is not None and is_being_deleted(known):
             return Decision(requeue_after=_STILL_THERE)
-        if known is not None and seen.round(number) is None:
-            return _taken(seen, status, number)
+        if known is not None and observed.round(number) is None:
+            return _taken(observed, status, number)
         started = status.get("phase") != "Running"
         status |= {"phase": "Running", "currentRound": number}
         status.setdefault("startTime", format_time(now))
@@ -199,23 +204,23 @@ class FederatedJobs(Family[JobSeen, FederatedJobStatus]):
         name = round_name(job["metadata"]["name"], number)
         return replace(decision, create=(Child(TRAININGROUNDS, name, detail=number),))
 
-    def refused(self, decision: Job, refusal: Refusal, seen: JobSeen) -> Job:
-        status = deepcopy(status_of(seen.job))
+    def refused(self, decision: Job, refusal: Refusal, observed: JobObservation) -> Job:
+        status = deepcopy(status_of(observed.job))
         if refusal.reason == "NameTaken":
-            return _taken(seen, status, int(decision.create[0].detail))
+            return _taken(observed, status, int(decision.create[0].detail))
         condition(
             status,
             state.READY,
             holds=False,
             reason=refusal.reason,
             message=refusal.message,
-            now=seen.now,
+            now=observed.now,
         )
         return replace(decision, status=FederatedJobStatus.model_validate(status), events=())
 
-    def build(self, child: Child, seen: JobSeen) -> Obj:
+    def build(self, child: Child, observed: JobObservation) -> Obj:
         number = int(child.detail)
-        return round_of(seen.job, number, before=seen.round(number - 1))
+        return round_of(observed.job, number, before=observed.round(number - 1))
 
 
 # --- parts ---------------------------------------------------------------------------------------
@@ -236,9 +241,9 @@ def _late(job: Obj, caches: Caches) -> tuple[Obj, ...]:
     )
 
 
-def _cancelled(seen: JobSeen) -> tuple[Deletion, ...]:
+def _cancelled(observed: JobObservation) -> tuple[Deletion, ...]:
     """The tasks that no round waits for any more: there is no later round."""
-    return tuple(Deletion(WASMTASKS, task) for task in seen.late)
+    return tuple(Deletion(WASMTASKS, task) for task in observed.late)
 
 
 def _decision(status: Obj, *events: Event) -> Job:
@@ -246,15 +251,21 @@ def _decision(status: Obj, *events: Event) -> Job:
 
 
 def _end(
-    seen: JobSeen, status: Obj, *, phase: str, reason: str, message: str, detail: str = ""
+    observed: JobObservation,
+    status: Obj,
+    *,
+    phase: str,
+    reason: str,
+    message: str,
+    detail: str = "",
 ) -> Job:
-    state.end(status, phase=phase, reason=reason, message=message, now=seen.now, detail=detail)
+    state.end(status, phase=phase, reason=reason, message=message, now=observed.now, detail=detail)
     make = normal if phase == "Completed" else warning
-    told = make(reason, f"{message}: {detail}" if detail else message)
-    return replace(_decision(status, told), delete=_cancelled(seen))
+    event = make(reason, f"{message}: {detail}" if detail else message)
+    return replace(_decision(status, event), delete=_cancelled(observed))
 
 
-def _taken(seen: JobSeen, status: Obj, number: int) -> Job:
-    name = round_name(seen.job["metadata"]["name"], number)
-    said = f"TrainingRound {name} exists already and is not of this job: remove it"
-    return _end(seen, status, phase="Failed", reason="NameTaken", message=said)
+def _taken(observed: JobObservation, status: Obj, number: int) -> Job:
+    name = round_name(observed.job["metadata"]["name"], number)
+    message = f"TrainingRound {name} exists already and is not of this job: remove it"
+    return _end(observed, status, phase="Failed", reason="NameTaken", message=message)

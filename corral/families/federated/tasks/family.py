@@ -21,7 +21,7 @@ from corral.families.federated.reconciles import counted
 from corral.families.federated.settings import FederatedSettings
 from corral.families.federated.tasks import names, objects
 from corral.families.federated.tasks.metrics import TaskMetrics
-from corral.families.federated.tasks.observation import Observer, TaskSeen
+from corral.families.federated.tasks.observation import Observer, TaskObservation
 from corral.families.federated.tasks.state import PATIENCE
 from corral.families.federated.tasks.status import INVALID, Draft, is_over, transitions
 from corral.families.federated.tasks.waking import (
@@ -53,7 +53,7 @@ _KILL_GRACE: Final = 5
 Task = Decision[WasmTaskStatus]
 
 
-class WasmTasks(Family[TaskSeen, WasmTaskStatus]):
+class WasmTasks(Family[TaskObservation, WasmTaskStatus]):
     """The family of WasmTasks."""
 
     kind = WasmTask
@@ -104,143 +104,147 @@ class WasmTasks(Family[TaskSeen, WasmTaskStatus]):
         if end is not None:
             self._metrics.ended(*end, self._wall())
 
-    async def observe(self, obj: Obj, caches: Caches) -> TaskSeen:
-        seen = await self._observer.look(obj, caches)
-        progress = seen.progress
-        if progress is not None and seen.workload is not None:
+    async def observe(self, obj: Obj, caches: Caches) -> TaskObservation:
+        observed = await self._observer.look(obj, caches)
+        progress = observed.progress
+        if progress is not None and observed.workload is not None:
             if progress.state in ("succeeded", "failed"):
-                self._ends[key_of(obj)] = (progress.state, seen.workload)
-        return seen
+                self._ends[key_of(obj)] = (progress.state, observed.workload)
+        return observed
 
     # --- deciding --------------------------------------------------------------------------------
 
-    def decide(self, seen: TaskSeen) -> Task:
-        if is_over(seen.task):
-            return Decision(delete=_removed(seen) if seen.cancelled is not None else ())
-        draft = Draft(seen.task, seen.now)
-        if seen.problem:
-            draft.failed(INVALID, seen.problem)
-            return _decision(seen, draft)
-        if seen.cancelled is not None:
-            draft.failed("Cancelled", f"cancelled: {seen.cancelled or 'without a reason'}")
-            return replace(_decision(seen, draft), delete=_removed(seen))
-        if not seen.listed:
+    def decide(self, observed: TaskObservation) -> Task:
+        if is_over(observed.task):
+            return Decision(delete=_removed(observed) if observed.cancelled is not None else ())
+        draft = Draft(observed.task, observed.now)
+        if observed.problem:
+            draft.failed(INVALID, observed.problem)
+            return _decision(observed, draft)
+        if observed.cancelled is not None:
+            draft.failed("Cancelled", f"cancelled: {observed.cancelled or 'without a reason'}")
+            return replace(_decision(observed, draft), delete=_removed(observed))
+        if not observed.listed:
             return Decision(requeue_after=_SOON)
         if not draft.status.get("propletId"):
-            return self._place(seen, draft)
-        return self._follow(seen, draft)
+            return self._place(observed, draft)
+        return self._follow(observed, draft)
 
-    def _place(self, seen: TaskSeen, draft: Draft) -> Task:
-        choice = seen.choice
+    def _place(self, observed: TaskObservation, draft: Draft) -> Task:
+        choice = observed.choice
         if choice is None:
-            return replace(_decision(seen, draft), delete=_removed(seen), requeue_after=_SOON)
+            return replace(
+                _decision(observed, draft), delete=_removed(observed), requeue_after=_SOON
+            )
         if choice.proplet is None:
             draft.waits(choice.reason, choice.message)
-            decision = _decision(seen, draft)
+            decision = _decision(observed, draft)
             return replace(decision, requeue_after=self.settings.waiting_retry)
         draft.scheduled(choice.proplet)
-        return self._launched(seen, draft, choice.proplet)
+        return self._launched(observed, draft, choice.proplet)
 
-    def _launched(self, seen: TaskSeen, draft: Draft, proplet: Proplet) -> Task:
+    def _launched(self, observed: TaskObservation, draft: Draft, proplet: Proplet) -> Task:
         """Make what runs the task."""
-        assert seen.model is not None
-        name = str(seen.task["metadata"]["name"])
-        apply = [Child(CONFIGMAPS, objects.config_map(seen.model)["metadata"]["name"])]
-        secret = objects.module_secret(seen.model)
+        assert observed.model is not None
+        name = str(observed.task["metadata"]["name"])
+        apply = [Child(CONFIGMAPS, objects.config_map(observed.model)["metadata"]["name"])]
+        secret = objects.module_secret(observed.model)
         if secret is not None:
             apply.append(Child(SECRETS, secret["metadata"]["name"]))
-        workload = Child(seen.kind, names.job_name(name), detail=(proplet, draft.attempt))
+        workload = Child(observed.kind, names.job_name(name), detail=(proplet, draft.attempt))
         # the next look notes what was made
         return replace(
-            _decision(seen, draft), apply=tuple(apply), create=(workload,), requeue_after=_SOON
+            _decision(observed, draft), apply=tuple(apply), create=(workload,), requeue_after=_SOON
         )
 
-    def _follow(self, seen: TaskSeen, draft: Draft) -> Task:
-        standing, progress = seen.standing, seen.progress
+    def _follow(self, observed: TaskObservation, draft: Draft) -> Task:
+        standing, progress = observed.standing, observed.progress
         assert standing is not None
-        if standing.lost and not seen.has_ended:
+        if standing.lost and not observed.has_ended:
             draft.lost(standing.lost)
-            return replace(_decision(seen, draft), delete=_removed(seen), requeue_after=_SOON)
-        if progress is None or seen.workload is None:
-            return self._relaunched(seen, draft)
-        draft.created(seen.kind, seen.workload)
+            return replace(
+                _decision(observed, draft), delete=_removed(observed), requeue_after=_SOON
+            )
+        if progress is None or observed.workload is None:
+            return self._relaunched(observed, draft)
+        draft.created(observed.kind, observed.workload)
         if progress.state == "succeeded":
-            trouble = results.courier_error(seen.pods)
+            trouble = results.courier_error(observed.pods)
             if trouble:
                 draft.failed("DeliveryFailed", f"the update was not delivered: {trouble}")
             else:
-                draft.completed(seen.extracted)
-            return _decision(seen, draft)
+                draft.completed(observed.extracted)
+            return _decision(observed, draft)
         if progress.state == "failed":
             draft.failed(progress.reason, progress.message)
-            return _decision(seen, draft)
+            return _decision(observed, draft)
         if progress.state == "running" and not progress.reason:
             draft.runs()
         elif progress.reason:
             draft.troubled(progress.reason, progress.message)
         if standing.trouble:
             draft.troubled("PropletNotAlive", standing.trouble)
-        if seen.partial is not None:
-            draft.partial(seen.partial)
-        if seen.measured is not None:
-            draft.monitored(seen.measured)
-        return replace(_decision(seen, draft), requeue_after=self._next(seen))
+        if observed.partial is not None:
+            draft.partial(observed.partial)
+        if observed.measured is not None:
+            draft.monitored(observed.measured)
+        return replace(_decision(observed, draft), requeue_after=self._next(observed))
 
-    def _relaunched(self, seen: TaskSeen, draft: Draft) -> Task:
+    def _relaunched(self, observed: TaskObservation, draft: Draft) -> Task:
         """There is a proplet and nothing of this attempt yet."""
-        standing = seen.standing
+        standing = observed.standing
         assert standing is not None
-        if seen.workload is not None:
-            return Decision(delete=_removed(seen), requeue_after=_SOON)
+        if observed.workload is not None:
+            return Decision(delete=_removed(observed), requeue_after=_SOON)
         if standing.proplet is None or not standing.proplet.alive:
             draft.troubled("PropletNotAlive", standing.trouble or "it is gone")
             after = standing.after or self.settings.waiting_retry
-            return replace(_decision(seen, draft), requeue_after=after)
-        return self._launched(seen, draft, standing.proplet)
+            return replace(_decision(observed, draft), requeue_after=after)
+        return self._launched(observed, draft, standing.proplet)
 
-    def _next(self, seen: TaskSeen) -> float:
-        waits = [PATIENCE if not seen.pods else self.settings.resync, seen.watch_after]
-        if seen.standing is not None:
-            waits.append(seen.standing.after)
+    def _next(self, observed: TaskObservation) -> float:
+        waits = [PATIENCE if not observed.pods else self.settings.resync, observed.watch_after]
+        if observed.standing is not None:
+            waits.append(observed.standing.after)
         return min(wait for wait in waits if wait > 0)
 
-    def refused(self, decision: Task, refusal: Refusal, seen: TaskSeen) -> Task:
+    def refused(self, decision: Task, refusal: Refusal, observed: TaskObservation) -> Task:
         assert decision.status is not None
         status = decision.status.model_dump(by_alias=True, exclude_none=True)
-        draft = Draft({**seen.task, "status": status}, seen.now)
+        draft = Draft({**observed.task, "status": status}, observed.now)
         if refusal.reason in ("Forbidden", "QuotaExceeded"):
             draft.troubled("Refused", refusal.message)
-            return replace(decision, status=draft.model(), events=_events(seen, draft))
+            return replace(decision, status=draft.model(), events=_events(observed, draft))
         reason = "NameTaken" if refusal.reason == "NameTaken" else INVALID
         draft.failed(reason, refusal.message)
-        return _decision(seen, draft)
+        return _decision(observed, draft)
 
-    def build(self, child: Child, seen: TaskSeen) -> Obj:
-        assert seen.model is not None
+    def build(self, child: Child, observed: TaskObservation) -> Obj:
+        assert observed.model is not None
         if child.resource == CONFIGMAPS:
-            return objects.config_map(seen.model)
+            return objects.config_map(observed.model)
         if child.resource == SECRETS:
-            secret = objects.module_secret(seen.model)
+            secret = objects.module_secret(observed.model)
             assert secret is not None
             return secret
         proplet, attempt = child.detail
-        return objects.workload(seen.model, proplet, self.settings, attempt=attempt)
+        return objects.workload(observed.model, proplet, self.settings, attempt=attempt)
 
 
-def _events(seen: TaskSeen, draft: Draft) -> tuple[Event, ...]:
-    return tuple(transitions(seen.task.get("status") or {}, draft.status))
+def _events(observed: TaskObservation, draft: Draft) -> tuple[Event, ...]:
+    return tuple(transitions(observed.task.get("status") or {}, draft.status))
 
 
-def _decision(seen: TaskSeen, draft: Draft) -> Task:
-    return Decision(draft.model(), events=_events(seen, draft))
+def _decision(observed: TaskObservation, draft: Draft) -> Task:
+    return Decision(draft.model(), events=_events(observed, draft))
 
 
-def _removed(seen: TaskSeen) -> tuple[Deletion, ...]:
+def _removed(observed: TaskObservation) -> tuple[Deletion, ...]:
     """Takes away what runs the task: its pods soon, whatever their grace period is."""
-    if seen.workload is None:
+    if observed.workload is None:
         return ()
-    pods = (Deletion(PODS, pod, grace_seconds=_KILL_GRACE) for pod in seen.all_pods)
-    return (Deletion(seen.kind, seen.workload), *pods)
+    pods = (Deletion(PODS, pod, grace_seconds=_KILL_GRACE) for pod in observed.all_pods)
+    return (Deletion(observed.kind, observed.workload), *pods)
 
 
 def register(manager: Manager, settings: FederatedSettings, pools: Pools) -> None:

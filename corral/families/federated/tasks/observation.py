@@ -26,11 +26,11 @@ from corral.kube.types import Obj
 from corral.runtime import key_of
 from corral.runtime.family.caches import Caches
 
-__all__ = ["Observer", "TaskSeen"]
+__all__ = ["Observer", "TaskObservation"]
 
 
 @dataclass(frozen=True, slots=True)
-class TaskSeen:
+class TaskObservation:
     """A task, its place, and what runs it."""
 
     task: Obj
@@ -110,62 +110,62 @@ class Observer:
         """The task is over or gone."""
         self._watcher.forget(key)
 
-    async def look(self, task: Obj, caches: Caches) -> TaskSeen:
+    async def look(self, task: Obj, caches: Caches) -> TaskObservation:
         """One look at a task; a place that is found is reserved for it."""
-        seen = TaskSeen(task, self._wall())
+        observed = TaskObservation(task, self._wall())
         if is_over(task):
             self.forget(key_of(task))
             self._pools.release(task)
-            if seen.cancelled is None:
-                return seen
+            if observed.cancelled is None:
+                return observed
         problem = _problem(task)
         if problem:
-            return replace(seen, problem=problem)
-        seen = replace(seen, model=WasmTask.read(task))
+            return replace(observed, problem=problem)
+        observed = replace(observed, model=WasmTask.read(task))
         name = names.job_name(task["metadata"]["name"])
-        workload = caches.child(seen.kind, task, name)
+        workload = caches.child(observed.kind, task, name)
         if workload is not None:
             attempt = attempt_of(workload)
             found = caches.labelled(PODS, task)
             own = [pod for pod in found if attempt_of(pod) == attempt]
-            seen = replace(seen, workload=workload, all_pods=own, pods=own)
-        if seen.cancelled is not None:
-            return seen  # whether that is written already or not: what runs it has to go
+            observed = replace(observed, workload=workload, all_pods=own, pods=own)
+        if observed.cancelled is not None:
+            return observed  # whether that is written already or not: what runs it has to go
         try:
-            return await self._placed(seen)
+            return await self._placed(observed)
         except NotListed:
-            return replace(seen, listed=False)
+            return replace(observed, listed=False)
 
-    async def _placed(self, seen: TaskSeen) -> TaskSeen:
+    async def _placed(self, observed: TaskObservation) -> TaskObservation:
         """Raises NotListed."""
-        assert seen.model is not None
-        if not (seen.task.get("status") or {}).get("propletId"):
-            if seen.workload is not None:
-                return seen  # of a proplet that is lost: the next one has the same name
-            return replace(seen, choice=self._placing.choose(seen.task, seen.model))
-        standing = self._placing.standing(seen.task, seen.model)
-        seen = replace(seen, standing=standing)
-        if standing.lost and not seen.has_ended:
-            return seen
-        workload = seen.workload
-        if workload is None or attempt_of(workload) != str(seen.attempt):
-            return seen
-        progress = observe(workload, seen.pods, now=seen.now)
-        seen = replace(seen, progress=progress)
+        assert observed.model is not None
+        if not (observed.task.get("status") or {}).get("propletId"):
+            if observed.workload is not None:
+                return observed  # of a proplet that is lost: the next one has the same name
+            return replace(observed, choice=self._placing.choose(observed.task, observed.model))
+        standing = self._placing.standing(observed.task, observed.model)
+        observed = replace(observed, standing=standing)
+        if standing.lost and not observed.has_ended:
+            return observed
+        workload = observed.workload
+        if workload is None or attempt_of(workload) != str(observed.attempt):
+            return observed
+        progress = observe(workload, observed.pods, now=observed.now)
+        observed = replace(observed, progress=progress)
         if progress.state == "succeeded":
-            return await self._result(seen, workload)
-        return await self._watched(seen) if progress.state != "failed" else seen
+            return await self._result(observed, workload)
+        return await self._watched(observed) if progress.state != "failed" else observed
 
-    async def _result(self, seen: TaskSeen, workload: Obj) -> TaskSeen:
+    async def _result(self, observed: TaskObservation, workload: Obj) -> TaskObservation:
         started = self._clock()
-        name, pods = str(seen.task["metadata"]["name"]), list(seen.pods)
+        name, pods = str(observed.task["metadata"]["name"]), list(observed.pods)
         if not any((pod.get("status") or {}).get("phase") == "Succeeded" for pod in pods):
             # The Job may be heard of before its pod.
-            pods = await self._listed(seen.task, attempt_of(workload))
+            pods = await self._listed(observed.task, attempt_of(workload))
         found = await results.extract(self._client, name, workload, pods, self._settings)
         if self._metrics is not None:
             self._metrics.extracted(found.source if found else "", self._clock() - started)
-        return replace(seen, pods=pods, extracted=found)
+        return replace(observed, pods=pods, extracted=found)
 
     async def _listed(self, task: Obj, attempt: str) -> list[Obj]:
         metadata = task["metadata"]
@@ -173,14 +173,14 @@ class Observer:
         found = await self._client.list_all(PODS, metadata["namespace"], label_selector=selector)
         return list(found["items"])
 
-    async def _watched(self, seen: TaskSeen) -> TaskSeen:
-        assert seen.model is not None
-        spec = seen.model.spec
-        partial, measured = await self._watcher.look(seen.task, spec, seen.pods)
+    async def _watched(self, observed: TaskObservation) -> TaskObservation:
+        assert observed.model is not None
+        spec = observed.model.spec
+        partial, measured = await self._watcher.look(observed.task, spec, observed.pods)
         after = 0.0
         if wants_watching(spec):
-            after = max(self._watcher.wait(key_of(seen.task)), 1.0)
-        return replace(seen, partial=partial, measured=measured, watch_after=after)
+            after = max(self._watcher.wait(key_of(observed.task)), 1.0)
+        return replace(observed, partial=partial, measured=measured, watch_after=after)
 
 
 def _problem(task: Obj) -> str:

@@ -122,8 +122,10 @@ class Draft:
 
     def _whole(self, found: bool) -> None:
         if find_condition(self.status["conditions"], _PARTIAL) is not None:
-            said = "these are the results of the task" if found else "the task ended without others"
-            self._condition(_PARTIAL, False, "Ended", said)
+            message = (
+                "these are the results of the task" if found else "the task ended without others"
+            )
+            self._condition(_PARTIAL, False, "Ended", message)
 
     def _ready(self, holds: bool, reason: str, message: str) -> None:
         self._condition(_READY, holds, reason, message)

@@ -24,7 +24,7 @@ from corral.families.kafkaml.deployments.jobs import (
 )
 from corral.families.kafkaml.deployments.observation import (
     OVER,
-    DeploymentSeen,
+    DeploymentObservation,
     is_over,
     of_deployment,
     read,
@@ -69,7 +69,7 @@ def _live_neighbours(caches: Caches) -> Mapper:
     return same_namespace(caches, where=lambda obj, other: not is_over(obj))
 
 
-class Deployments(KafkaMLFamily[DeploymentSeen, FederatedDeploymentStatus]):
+class Deployments(KafkaMLFamily[DeploymentObservation, FederatedDeploymentStatus]):
     """The family of FederatedDeployments."""
 
     kind = FederatedDeployment
@@ -101,21 +101,21 @@ class Deployments(KafkaMLFamily[DeploymentSeen, FederatedDeploymentStatus]):
 
     # --- observing -------------------------------------------------------------------------------
 
-    async def observe(self, obj: Obj, caches: Caches) -> DeploymentSeen:
-        seen = read(obj, caches, now=self._wall())
-        if is_being_deleted(obj) or is_over(obj) or seen.deployment.spec.suspend:
-            return seen
+    async def observe(self, obj: Obj, caches: Caches) -> DeploymentObservation:
+        observed = read(obj, caches, now=self._wall())
+        if is_being_deleted(obj) or is_over(obj) or observed.deployment.spec.suspend:
+            return observed
         progress = {}
-        for result in seen.status.results or ():
+        for result in observed.status.results or ():
             if not result.model_ref:
-                said = await self._progress(seen, result)
+                said = await self._progress(observed, result)
                 if said is not None:
                     progress[result.id] = said
-        return replace(seen, progress=progress)
+        return replace(observed, progress=progress)
 
-    async def _progress(self, seen: DeploymentSeen, result: ResultStatus) -> Obj | None:
+    async def _progress(self, observed: DeploymentObservation, result: ResultStatus) -> Obj | None:
         """What the newest pod of a server said last of its rounds."""
-        mine = seen.pods_of(objects.server_name(seen.deployment, result.id))
+        mine = observed.pods_of(objects.server_name(observed.deployment, result.id))
         if not mine:
             return None
         newest = max(mine, key=lambda pod: str(pod["metadata"].get("creationTimestamp") or ""))
@@ -125,57 +125,57 @@ class Deployments(KafkaMLFamily[DeploymentSeen, FederatedDeploymentStatus]):
 
     # --- deciding --------------------------------------------------------------------------------
 
-    def decide(self, seen: DeploymentSeen) -> Decision[FederatedDeploymentStatus]:
-        if seen.status.phase in OVER:
-            return Decision(delete=running_jobs(seen, servers=False))
-        spec, settings = seen.deployment.spec, self.settings
+    def decide(self, observed: DeploymentObservation) -> Decision[FederatedDeploymentStatus]:
+        if observed.status.phase in OVER:
+            return Decision(delete=running_jobs(observed, servers=False))
+        spec, settings = observed.deployment.spec, self.settings
         if spec.suspend:
             verdict = Verdict("Suspended", "Suspended", "it is suspended")
-            stopped = self._judged(seen, verdict)
+            stopped = self._judged(observed, verdict)
             return replace(
-                stopped, delete=running_jobs(seen, servers=True), requeue_after=settings.poll
+                stopped, delete=running_jobs(observed, servers=True), requeue_after=settings.poll
             )
         try:
             if not (spec.kafka.bootstrap_servers or settings.kafka):
                 why = "no Kafka is known: set spec.kafka.bootstrapServers, or the operator's "
                 raise NotReady("NoKafka", f"{why}--kafka")
-            models = models_of(seen)
+            models = models_of(observed)
         except NotReady as error:
             verdict = Verdict("Pending", error.reason, str(error))
             if error.final:
                 verdict = Verdict("Failed", error.reason, str(error), "False")
-            return replace(self._judged(seen, verdict), requeue_after=settings.resync)
-        return self._trained(seen, models)
+            return replace(self._judged(observed, verdict), requeue_after=settings.resync)
+        return self._trained(observed, models)
 
     def _trained(
-        self, seen: DeploymentSeen, models: Sequence[MLModel]
+        self, observed: DeploymentObservation, models: Sequence[MLModel]
     ) -> Decision[FederatedDeploymentStatus]:
         names = [str(model.metadata["name"]) for model in models]
-        results = results_of(seen.deployment, seen.status, names)
-        clients, events = matched(seen, results, models)
+        results = results_of(observed.deployment, observed.status, names)
+        clients, events = matched(observed, results, models)
         # who takes part is told before anybody begins: the server goes by it
-        told = Child(CONFIGMAPS, objects.told_name(seen.name), detail=clients)
-        results, clients = heard(results, clients, seen.progress)
-        results, clients = servers_looked_at(seen, results), clients_of(seen, clients)
-        clients_wanted = seen.deployment.spec.clients
+        told = Child(CONFIGMAPS, objects.told_name(observed.name), detail=clients)
+        results, clients = heard(results, clients, observed.progress)
+        results, clients = servers_looked_at(observed, results), clients_of(observed, clients)
+        clients_wanted = observed.deployment.spec.clients
         wanted = 0 if clients_wanted.external else clients_wanted.min
         verdict = judge(results, clients, wanted)
-        decision = self._judged(seen, verdict, results=results, clients=clients, events=events)
+        decision = self._judged(observed, verdict, results=results, clients=clients, events=events)
         if verdict.phase in OVER:
-            return replace(decision, delete=running_jobs(seen, servers=False))
+            return replace(decision, delete=running_jobs(observed, servers=False))
         return replace(
             decision,
             apply=(told,),
             create=(
-                *missing_servers(seen, results, models),
-                *missing_clients(seen, results, clients, models),
+                *missing_servers(observed, results, models),
+                *missing_clients(observed, results, clients, models),
             ),
             requeue_after=self.settings.poll,
         )
 
     def _judged(
         self,
-        seen: DeploymentSeen,
+        observed: DeploymentObservation,
         verdict: Verdict,
         *,
         results: list[ResultStatus] | None = None,
@@ -183,12 +183,12 @@ class Deployments(KafkaMLFamily[DeploymentSeen, FederatedDeploymentStatus]):
         events: Sequence[Event] = (),
     ) -> Decision[FederatedDeploymentStatus]:
         """The status by a verdict; results and clients stay as they are where none are given."""
-        old, now = seen.status, format_time(seen.now)
+        old, now = observed.status, format_time(observed.now)
         status = old.model_copy()
         status.results = results if results is not None else old.results
         status.clients = clients if clients is not None else old.clients
         status.phase = verdict.phase
-        status.observed_generation = seen.deployment.metadata.get("generation")
+        status.observed_generation = observed.deployment.metadata.get("generation")
         if status.results:
             status.federated_string_id = status.results[0].federated_string_id
             status.completed_rounds = min(result.version or 0 for result in status.results)
@@ -196,15 +196,15 @@ class Deployments(KafkaMLFamily[DeploymentSeen, FederatedDeploymentStatus]):
             status.start_time = now
         if verdict.phase in OVER and not status.finish_time:
             status.finish_time = now
-        status.conditions = self.ready(seen, verdict.ready, verdict.reason, verdict.message)
+        status.conditions = self.ready(observed, verdict.ready, verdict.reason, verdict.message)
         told = list(events)
         if old.phase != verdict.phase:
             make = warning if verdict.phase == "Failed" else normal
             told.append(make(verdict.reason, verdict.message))
         return Decision(status, events=tuple(told))
 
-    def build(self, child: Child, seen: DeploymentSeen) -> Obj:
-        deployment, detail = seen.deployment, child.detail
+    def build(self, child: Child, observed: DeploymentObservation) -> Obj:
+        deployment, detail = observed.deployment, child.detail
         if child.resource == CONFIGMAPS:
             return objects.told_map(deployment, detail)
         if isinstance(detail, ClientJob):
@@ -216,18 +216,20 @@ class Deployments(KafkaMLFamily[DeploymentSeen, FederatedDeploymentStatus]):
 
     # --- deletion --------------------------------------------------------------------------------
 
-    async def finalize(self, seen: DeploymentSeen) -> Decision[FederatedDeploymentStatus]:
+    async def finalize(
+        self, observed: DeploymentObservation
+    ) -> Decision[FederatedDeploymentStatus]:
         """Topics go when nobody is left who would write to them, or make them again."""
-        asked = moment(seen.obj["metadata"]["deletionTimestamp"]) or 0.0
-        left = self._sightings.left(asked, self.settings.topics_patience, now=seen.now)
+        asked = moment(observed.obj["metadata"]["deletionTimestamp"]) or 0.0
+        left = self._sightings.left(asked, self.settings.topics_patience, now=observed.now)
         again = Decision[FederatedDeploymentStatus](
-            delete=running_jobs(seen, servers=True), requeue_after=min(left, _LOOK)
+            delete=running_jobs(observed, servers=True), requeue_after=min(left, _LOOK)
         )
-        if left > 0 and not all(map(is_terminal, seen.pods)):
+        if left > 0 and not all(map(is_terminal, observed.pods)):
             return again
         events: tuple[Event, ...] = ()
         try:
-            await remove_topics(self._client, self.settings, seen.deployment)
+            await remove_topics(self._client, self.settings, observed.deployment)
         except TopicsLeft as error:
             if left > 0:
                 return again

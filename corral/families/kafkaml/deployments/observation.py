@@ -25,7 +25,7 @@ from corral.runtime.family.caches import Caches
 from corral.runtime.finalizers import is_being_deleted
 from corral.runtime.keys import join_key
 
-__all__ = ["OVER", "DeploymentSeen", "is_over", "of_deployment", "read"]
+__all__ = ["OVER", "DeploymentObservation", "is_over", "of_deployment", "read"]
 
 OVER: Final = ("Completed", "Failed")
 
@@ -42,7 +42,7 @@ def of_deployment(obj: Obj) -> tuple[str, ...]:
 
 
 @dataclass(frozen=True, slots=True)
-class DeploymentSeen:
+class DeploymentObservation:
     """A deployment, what it refers to, and what has become of its Jobs."""
 
     obj: Obj
@@ -72,7 +72,7 @@ class DeploymentSeen:
         return [pod for pod in self.pods if pods.job_of(pod) == job]
 
 
-def read(obj: Obj, caches: Caches, *, now: float) -> DeploymentSeen:
+def read(obj: Obj, caches: Caches, *, now: float) -> DeploymentObservation:
     """Everything that caches know, so nothing of the progress."""
     deployment = FederatedDeployment.read(obj)
     space, spec = obj["metadata"]["namespace"], deployment.spec
@@ -82,7 +82,7 @@ def read(obj: Obj, caches: Caches, *, now: float) -> DeploymentSeen:
         configuration = MLConfiguration.read(found) if found is not None else None
         names = configuration.spec.models if configuration is not None else []
     models = {name: caches.get(MLMODELS, space, name) for name in names}
-    return DeploymentSeen(
+    return DeploymentObservation(
         obj,
         deployment,
         configuration,

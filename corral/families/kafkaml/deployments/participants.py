@@ -11,7 +11,7 @@ from corral.api.kafkaml.kinds import MLModel
 from corral.api.kafkaml.status import ClientStatus, ResultStatus
 from corral.families.kafkaml import objects, pods
 from corral.families.kafkaml.deployments.matching import Wanted, client_id, newly_matched
-from corral.families.kafkaml.deployments.observation import DeploymentSeen
+from corral.families.kafkaml.deployments.observation import DeploymentObservation
 from corral.families.kafkaml.deployments.state import JobEnd, has_ended, updated_clients
 from corral.kube.types import Obj
 from corral.runtime.family.events import Event, normal
@@ -28,19 +28,19 @@ class NotReady(Exception):
         self.final = final
 
 
-def models_of(seen: DeploymentSeen) -> list[MLModel]:
+def models_of(observed: DeploymentObservation) -> list[MLModel]:
     """The models that a deployment trains. Raises NotReady."""
-    spec = seen.deployment.spec
+    spec = observed.deployment.spec
     if not spec.configuration:
-        return [_checked(seen, spec.model)]
-    if seen.configuration is None:
+        return [_checked(observed, spec.model)]
+    if observed.configuration is None:
         why = f"there is no MLConfiguration {spec.configuration}"
         raise NotReady("ConfigurationMissing", why)
-    return [_checked(seen, name) for name in seen.configuration.spec.models]
+    return [_checked(observed, name) for name in observed.configuration.spec.models]
 
 
-def _checked(seen: DeploymentSeen, name: str) -> MLModel:
-    model = seen.models.get(name)
+def _checked(observed: DeploymentObservation, name: str) -> MLModel:
+    model = observed.models.get(name)
     if model is None:
         raise NotReady("ModelMissing", f"there is no MLModel {name}")
     status = model.status
@@ -54,15 +54,15 @@ def _checked(seen: DeploymentSeen, name: str) -> MLModel:
 
 
 def matched(
-    seen: DeploymentSeen, results: Sequence[ResultStatus], models: Sequence[MLModel]
+    observed: DeploymentObservation, results: Sequence[ResultStatus], models: Sequence[MLModel]
 ) -> tuple[list[ClientStatus], list[Event]]:
     """The clients that are there, and those whose data has been found now."""
-    clients = list(seen.status.clients or ())
+    clients = list(observed.status.clients or ())
     events = []
     for result, model in zip(results, models, strict=True):
         if has_ended(result):
             continue
-        for client in _newcomers(seen, result, model, clients):
+        for client in _newcomers(observed, result, model, clients):
             clients.append(client)
             text = f"datasource {client.datasource} fits: client {client.client_id} trains on it"
             events.append(normal("Matched", text))
@@ -70,15 +70,18 @@ def matched(
 
 
 def _newcomers(
-    seen: DeploymentSeen, result: ResultStatus, model: MLModel, clients: Sequence[ClientStatus]
+    observed: DeploymentObservation,
+    result: ResultStatus,
+    model: MLModel,
+    clients: Sequence[ClientStatus],
 ) -> list[ClientStatus]:
-    deployment = seen.deployment
+    deployment = observed.deployment
     shape = (model.status.input_shape if model.status else None) or ""
-    wanted = Wanted(seen.name, shape, model.spec.distributed, result.federated_string_id)
+    wanted = Wanted(observed.name, shape, model.spec.distributed, result.federated_string_id)
     mine = [client.client_id for client in clients if client.result == result.id]
     room = deployment.spec.clients.max - len(mine)
     out = []
-    for source in newly_matched(wanted, deployment, seen.sources, taken=mine, room=room):
+    for source in newly_matched(wanted, deployment, observed.sources, taken=mine, room=room):
         name = client_id(source)
         client = ClientStatus(
             client_id=name,
@@ -124,30 +127,34 @@ def _merged(known: Any, said: Any) -> Any:
         return known
 
 
-def clients_of(seen: DeploymentSeen, clients: Sequence[ClientStatus]) -> list[ClientStatus]:
+def clients_of(
+    observed: DeploymentObservation, clients: Sequence[ClientStatus]
+) -> list[ClientStatus]:
     """Clients with the phases of their Jobs."""
     jobs = {}
     for client in clients:
-        job = seen.jobs.get(client.job or "")
+        job = observed.jobs.get(client.job or "")
         if job is not None:
             outcome, words = pods.outcome_of(job), ""
             if outcome == "failed":
-                words = pods.last_words(seen.pods_of(client.job or ""), "training")
+                words = pods.last_words(observed.pods_of(client.job or ""), "training")
             jobs[client.job or ""] = JobEnd(outcome, words or pods.job_words(job))
     return updated_clients(clients, jobs)
 
 
-def servers_looked_at(seen: DeploymentSeen, results: Sequence[ResultStatus]) -> list[ResultStatus]:
+def servers_looked_at(
+    observed: DeploymentObservation, results: Sequence[ResultStatus]
+) -> list[ResultStatus]:
     """Results with the places of models, or why there are none, of servers that have ended."""
-    return [_server(seen, result) for result in results]
+    return [_server(observed, result) for result in results]
 
 
-def _server(seen: DeploymentSeen, result: ResultStatus) -> ResultStatus:
-    name = objects.server_name(seen.deployment, result.id)
-    job = seen.jobs.get(name)
+def _server(observed: DeploymentObservation, result: ResultStatus) -> ResultStatus:
+    name = objects.server_name(observed.deployment, result.id)
+    job = observed.jobs.get(name)
     if job is None or result.model_ref:
         return result
-    outcome, mine = pods.outcome_of(job), seen.pods_of(name)
+    outcome, mine = pods.outcome_of(job), observed.pods_of(name)
     if outcome == "failed" and result.status != "stopped":
         words = pods.last_words(mine, "server") or pods.job_words(job)
         return result.model_copy(update={"status": "stopped", "message": words})

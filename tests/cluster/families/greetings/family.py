@@ -17,13 +17,13 @@ from corral.runtime.family.events import normal
 from tests.cluster.families.greetings.kind import GREETINGS, Greeting, GreetingStatus
 from tests.cluster.families.greetings.settings import GreetingSettings
 
-__all__ = ["Greetings", "Seen"]
+__all__ = ["Greetings", "Observation"]
 
 LABEL: Final = f"{GREETINGS.group}/greeting"
 
 
 @dataclass(frozen=True, slots=True)
-class Seen:
+class Observation:
     """A greeting and its cards."""
 
     greeting: Greeting
@@ -35,7 +35,7 @@ class Seen:
         return str(self.greeting.metadata["name"])
 
 
-class Greetings(Family[Seen, GreetingStatus]):
+class Greetings(Family[Observation, GreetingStatus]):
     """Keeps a ConfigMap with the text for every card."""
 
     kind = Greeting
@@ -48,17 +48,17 @@ class Greetings(Family[Seen, GreetingStatus]):
         self.settings = settings
         self._wall = wall
 
-    async def observe(self, obj: Obj, caches: Caches) -> Seen:
-        return Seen(Greeting.read(obj), caches.children(CONFIGMAPS, obj), self._wall())
+    async def observe(self, obj: Obj, caches: Caches) -> Observation:
+        return Observation(Greeting.read(obj), caches.children(CONFIGMAPS, obj), self._wall())
 
-    def decide(self, seen: Seen) -> Decision[GreetingStatus]:
-        wanted = [f"{seen.name}-{number}" for number in range(seen.greeting.spec.cards)]
-        there = [card for card in seen.cards if card["metadata"]["name"] in wanted]
+    def decide(self, observed: Observation) -> Decision[GreetingStatus]:
+        wanted = [f"{observed.name}-{number}" for number in range(observed.greeting.spec.cards)]
+        there = [card for card in observed.cards if card["metadata"]["name"] in wanted]
         ready = len(there) == len(wanted)
-        before = (seen.greeting.status or GreetingStatus()).conditions
+        before = (observed.greeting.status or GreetingStatus()).conditions
         status = GreetingStatus(
             phase="Ready" if ready else "Pending",
-            observed_generation=seen.greeting.metadata["generation"],
+            observed_generation=observed.greeting.metadata["generation"],
             cards=len(there),
             conditions=with_condition(
                 before,
@@ -66,7 +66,7 @@ class Greetings(Family[Seen, GreetingStatus]):
                 status="True" if ready else "False",
                 reason="Written" if ready else "Writing",
                 message=f"{len(there)} of {len(wanted)} cards are written",
-                now=seen.now,
+                now=observed.now,
             ),
         )
         known = condition_of(before, "Ready")
@@ -74,13 +74,15 @@ class Greetings(Family[Seen, GreetingStatus]):
         return Decision(
             status,
             events=(normal("Written", "all cards are written"),) if news else (),
-            delete=tuple(Deletion(CONFIGMAPS, card) for card in seen.cards if card not in there),
+            delete=tuple(
+                Deletion(CONFIGMAPS, card) for card in observed.cards if card not in there
+            ),
             apply=tuple(Child(CONFIGMAPS, name) for name in wanted),
             requeue_after=None if ready else 1.0,
         )
 
     def refused(
-        self, decision: Decision[GreetingStatus], refusal: Refusal, seen: Seen
+        self, decision: Decision[GreetingStatus], refusal: Refusal, observed: Observation
     ) -> Decision[GreetingStatus]:
         status = decision.status or GreetingStatus()
         status.conditions = with_condition(
@@ -89,18 +91,18 @@ class Greetings(Family[Seen, GreetingStatus]):
             status="False",
             reason=refusal.reason,
             message=refusal.message,
-            now=seen.now,
+            now=observed.now,
         )
         return replace(decision, status=status, events=())
 
-    def build(self, child: Child, seen: Seen) -> Obj:
+    def build(self, child: Child, observed: Observation) -> Obj:
         return {
             "apiVersion": "v1",
             "kind": "ConfigMap",
             "metadata": {
                 "name": child.name,
-                "namespace": seen.greeting.metadata["namespace"],
-                "labels": {LABEL: seen.name},
+                "namespace": observed.greeting.metadata["namespace"],
+                "labels": {LABEL: observed.name},
             },
-            "data": {"text": seen.greeting.spec.text},
+            "data": {"text": observed.greeting.spec.text},
         }
