@@ -13,9 +13,8 @@ import select
 import struct
 from array import array
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from importlib import import_module
-from typing import Final, Protocol, cast
+from typing import Final, NamedTuple, Protocol, cast
 
 from corral.cluster.node.shim import kernel
 
@@ -66,8 +65,7 @@ def load() -> Native | None:
 native = load()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Plan:
+class Plan(NamedTuple):
     """What a child does before it becomes the program: as `confinement.settle`."""
 
     files: tuple[int, int]
@@ -91,8 +89,7 @@ class Plan:
     folder: str
 
 
-@dataclass(frozen=True, slots=True)
-class Report:
+class Report(NamedTuple):
     """What a child says of itself."""
 
     step: int
