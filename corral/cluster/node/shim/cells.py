@@ -141,11 +141,13 @@ def visit(spec: Spec, folder: str, *, users: int, owner: int, home: Mapping[str,
             view.build(
                 spec, folder, owner=owner, users=users, proc=tree, before_volumes=before_volumes
             )
-    except BaseException:
+    except BaseException as err:
         if pid >= 0:
             kernel.kill_and_reap(pid)
         for fd in opened:
             os.close(fd)
+        if isinstance(err, OSError):
+            raise OSError(_words(err)) from err
         raise
     namespaces = dict(zip(kinds, opened[:-1], strict=True))
     return Cell(pid, namespaces, terminals=opened[-1], users=users, home=home["pid"])
@@ -169,6 +171,11 @@ def _kinds(spec: Spec) -> list[str]:
     """The kinds of namespaces it has, but for users, which are its pod's."""
     known = {*spec.get("unshare", ()), *spec.get("join", {})}
     return [kind for kind in kernel.NAMESPACES if kind != "user" and kind in known]
+
+
+def _words(err: OSError) -> str:
+    why = err.strerror or str(err)
+    return f"{err.filename}: {why}" if err.filename else why
 
 
 def _set_sysctls(spec: Spec) -> None:
@@ -206,8 +213,7 @@ def _hold(
         while True:
             signal.pause()
     except OSError as err:
-        why = err.strerror or str(err)
-        tell.send((f"{err.filename}: {why}" if err.filename else why).encode())
+        tell.send(_words(err).encode())
     except BaseException as err:
         tell.send(repr(err).encode())
     finally:

@@ -84,8 +84,10 @@ def build(
     kernel_trees = _kernel_trees(owner, proc)
     root = kernel.new_tree("tmpfs", {"mode": "755", **_owned(owner)})
     umask = os.umask(0)
-    own = _fill(root, view, owner)
-    os.umask(umask)
+    try:
+        own = _fill(root, view, owner)
+    finally:
+        os.umask(umask)
     kernel.attach(root, folder)
     os.chdir(folder)
     kernel.pivot_root(".", ".")
