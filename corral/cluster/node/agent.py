@@ -114,12 +114,15 @@ class Agent:
         self._failed = asyncio.get_running_loop().create_future()
         self._engine = Engine(self._layout.containers)
         self._engine.warm(shared=os.geteuid() == 0 and (self.config.isolation or "root") == "root")
-        gpus, capabilities, adopted = await asyncio.gather(
-            self._find_gpus(), self._find_capabilities(), self._engine.adopt()
+        gpus, capabilities, adopted, view = await asyncio.gather(
+            self._find_gpus(), self._find_capabilities(), self._engine.adopt(), self._find_view()
         )
         self._groups = capabilities.groups
-        if capabilities.mode == "plain" and os.geteuid() == 0:
-            self._layout.let_pass()
+        if capabilities.mode == "plain":
+            logger.warning("%s", NO_BOUNDARY)
+            view = None
+            if os.geteuid() == 0:
+                self._layout.let_pass()
         if capabilities.mode == "root":
             self._layout.bound()
         for words in capabilities.missing:
@@ -138,7 +141,6 @@ class Agent:
             domain=self.config.cluster_domain,
         )
         await self._network.start()
-        view = await self._find_view(capabilities.mode)
         self._assemble(gpus, view, isolation=capabilities.mode)
         self._clear_groups(adopted)
         self._table.adopt(adopted)
@@ -155,10 +157,9 @@ class Agent:
             lambda: Capabilities.detect(group_name(self.config), highest=highest)
         )
 
-    async def _find_view(self, mode: Mode) -> View | None:
-        """What containers see of the machine."""
-        if mode == "plain":
-            logger.warning("%s", NO_BOUNDARY)
+    async def _find_view(self) -> View | None:
+        """What containers see of the machine, where they are kept apart."""
+        if self.config.isolation == "plain":
             return None
         folder = self._layout.volatile / "view"
         images, expose = self.config.images, self.config.expose

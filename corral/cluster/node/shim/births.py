@@ -13,13 +13,12 @@ import select
 import struct
 from array import array
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from importlib import import_module
-from typing import Final, Protocol, cast
+from typing import Final, NamedTuple, Protocol, cast
 
 from corral.cluster.node.shim import kernel
 
-__all__ = ["Plan", "Report", "exclude_from_forks", "hold", "native", "start"]
+__all__ = ["Holder", "Plan", "Report", "exclude_from_forks", "native", "start"]
 
 INTERFACE: Final = 1
 """What this module expects of native.c, which says the same number."""
@@ -66,8 +65,7 @@ def load() -> Native | None:
 native = load()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Plan:
+class Plan(NamedTuple):
     """What a child does before it becomes the program: as `confinement.settle`."""
 
     files: tuple[int, int]
@@ -91,8 +89,7 @@ class Plan:
     folder: str
 
 
-@dataclass(frozen=True, slots=True)
-class Report:
+class Report(NamedTuple):
     """What a child says of itself."""
 
     step: int
@@ -181,28 +178,52 @@ def _texts(words: Iterable[str]) -> bytes:
     return b"".join(word + b"\0" for word in found)
 
 
-def hold(users: int, attributes: int, patience: float) -> tuple[int, int]:
-    """Make the first process of the process namespace that children are born in.
+class Holder:
+    """The first process of the process namespace that children are born in when it is made.
 
-    It may do nothing, holds nothing and does nothing; ``users`` is a user namespace to be in, or
-    -1. Gives its number, and a /proc of its namespace, attached nowhere. Raises OSError.
+    It may do nothing, holds nothing and does nothing. It is there at once, and done with what it
+    has to do when `tree` returns: so much can be done meanwhile.
     """
-    assert native is not None
-    told, tell = os.pipe()  # ours both: it has the same files as we until it lets go of them
-    try:
-        pid = native.hold(tell, users, attributes)
-        report = _reported(told, pid, patience)
-    finally:
-        os.close(told)
-        os.close(tell)
-    if report is not None and not report.step:
-        return pid, report.value
-    kernel.kill_and_reap(pid)
-    if report is None:
-        raise OSError("its process namespace was not made in time")
-    if report.value >= 0:
-        os.close(report.value)
-    raise report.problem((), "")
+
+    def __init__(self, users: int, attributes: int, patience: float) -> None:
+        """``users`` is a user namespace to be in, or -1. Raises OSError."""
+        assert native is not None
+        self._patience = patience
+        self._told, self._tell = os.pipe()  # ours both: until it lets go, it has the same files
+        try:
+            self.pid = native.hold(self._tell, users, attributes)
+        except BaseException:
+            self._forget()
+            raise
+
+    def tree(self) -> int:
+        """A /proc of its namespace, attached nowhere. Raises OSError."""
+        report = self._report()
+        if report is None:
+            raise OSError("its process namespace was not made in time")
+        if not report.step:
+            return kernel.track_tree(report.value)
+        if report.value >= 0:
+            os.close(report.value)
+        raise report.problem((), "")
+
+    def end(self) -> None:
+        """It is not needed, nor what it has made for us."""
+        report = self._report() if self._told >= 0 else None
+        if report is not None and report.value >= 0:
+            os.close(report.value)
+        kernel.kill_and_reap(self.pid)
+
+    def _report(self) -> Report | None:
+        try:
+            return _reported(self._told, self.pid, self._patience)
+        finally:
+            self._forget()
+
+    def _forget(self) -> None:
+        for fd in (self._told, self._tell):
+            os.close(fd)
+        self._told = self._tell = -1
 
 
 def _reported(told: int, pid: int, patience: float) -> Report | None:
@@ -221,7 +242,7 @@ def _reported(told: int, pid: int, patience: float) -> Report | None:
 def exclude_from_forks() -> None:
     """Have children get no copy of this process's memory: what is made here needs none.
 
-    To be called again when there is much more of it. From then on nothing but `start` and `hold`
+    To be called again when there is much more of it. From then on nothing but `start` and `Holder`
     may fork here; programs that are started without a fork are no matter.
     """
     assert native is not None

@@ -121,7 +121,7 @@ def visit(spec: Spec, folder: str, *, users: int, owner: int, home: Mapping[str,
     """
     kinds = _kinds(spec)
     opened: list[int] = []
-    pid = -1
+    holder: births.Holder | None = None
 
     def before_volumes() -> None:
         _set_sysctls(spec)
@@ -133,22 +133,28 @@ def visit(spec: Spec, folder: str, *, users: int, owner: int, home: Mapping[str,
             try:
                 if "pid" in kinds:
                     kernel.unshare(kernel.NEWPID)
-                pid, tree = births.hold(users, view.PROC, PATIENCE)
+                holder = births.Holder(users, view.PROC, PATIENCE)
             finally:
                 kernel.setns_fd(home["pid"], kernel.NEWPID)
-            kernel.track_tree(tree)
-            opened.extend(kernel.namespace(k, pid if k == "pid" else "self") for k in kinds)
+            opened.extend(kernel.namespace(k, holder.pid if k == "pid" else "self") for k in kinds)
             view.build(
-                spec, folder, owner=owner, users=users, proc=tree, before_volumes=before_volumes
+                spec,
+                folder,
+                owner=owner,
+                users=users,
+                proc=holder.tree,
+                before_volumes=before_volumes,
             )
-    except BaseException:
-        if pid >= 0:
-            kernel.kill_and_reap(pid)
+    except BaseException as err:
+        if holder is not None:
+            holder.end()
         for fd in opened:
             os.close(fd)
+        if isinstance(err, OSError):
+            raise OSError(_words(err)) from err
         raise
     namespaces = dict(zip(kinds, opened[:-1], strict=True))
-    return Cell(pid, namespaces, terminals=opened[-1], users=users, home=home["pid"])
+    return Cell(holder.pid, namespaces, terminals=opened[-1], users=users, home=home["pid"])
 
 
 @contextmanager
@@ -169,6 +175,11 @@ def _kinds(spec: Spec) -> list[str]:
     """The kinds of namespaces it has, but for users, which are its pod's."""
     known = {*spec.get("unshare", ()), *spec.get("join", {})}
     return [kind for kind in kernel.NAMESPACES if kind != "user" and kind in known]
+
+
+def _words(err: OSError) -> str:
+    why = err.strerror or str(err)
+    return f"{err.filename}: {why}" if err.filename else why
 
 
 def _set_sysctls(spec: Spec) -> None:
@@ -206,8 +217,7 @@ def _hold(
         while True:
             signal.pause()
     except OSError as err:
-        why = err.strerror or str(err)
-        tell.send((f"{err.filename}: {why}" if err.filename else why).encode())
+        tell.send(_words(err).encode())
     except BaseException as err:
         tell.send(repr(err).encode())
     finally:

@@ -64,14 +64,15 @@ def build(
     *,
     owner: int = 0,
     users: int = -1,
-    proc: int = -1,
+    proc: Callable[[], int] | None = None,
     before_volumes: Callable[[], None] = lambda: None,
 ) -> None:
     """Make the root and go there. Raises OSError.
 
     ``folder`` is any folder of the machine; ``owner`` is who has the container's own files, and
     ``users`` the user namespace by whose ids the files of volumes are seen, where it has one.
-    ``proc`` is a /proc that was made in its process namespace, where this process is not in that.
+    ``proc`` gives a /proc of its process namespace, where this process is not in that; it is called
+    as late as can be.
     ``before_volumes`` is called in the new root as long as it holds nothing of the container's.
     """
     view = spec["view"]
@@ -81,11 +82,15 @@ def build(
     shown.append(("/etc", _open_shown(view["etc"], "/etc")))
     devices = _devices(view.get("devices", ()))
     # while the machine's are in sight: only then may an ordinary user have new ones
-    kernel_trees = _kernel_trees(owner, proc)
+    kernel_trees = _kernel_trees(owner)
+    if proc is None:
+        kernel_trees.append(("/proc", kernel.new_tree("proc", attributes=PROC)))
     root = kernel.new_tree("tmpfs", {"mode": "755", **_owned(owner)})
     umask = os.umask(0)
-    own = _fill(root, view, owner)
-    os.umask(umask)
+    try:
+        own = _fill(root, view, owner)
+    finally:
+        os.umask(umask)
     kernel.attach(root, folder)
     os.chdir(folder)
     kernel.pivot_root(".", ".")
@@ -95,6 +100,8 @@ def build(
         kernel.attach(tree, path)
     for path, tree in (*shown, *devices):
         _attach(tree, path, own, owner)
+    if proc is not None:
+        kernel.attach(proc(), "/proc")
     for path in view.get("hidden", ()):
         kernel.attach(kernel.new_tree("tmpfs", {"mode": "555"}, attributes=_SHOWN), path)
     before_volumes()
@@ -241,13 +248,12 @@ def _parents(root: int, name: str) -> None:
             os.mkdir(made, 0o755, dir_fd=root)
 
 
-def _kernel_trees(owner: int, proc: int) -> list[tuple[str, int]]:
-    """File systems of the kernel: processes, terminals, shared memory."""
+def _kernel_trees(owner: int) -> list[tuple[str, int]]:
+    """File systems of the kernel: terminals, shared memory."""
     quiet = kernel.NO_SUID | kernel.NO_EXEC
     shared = {"mode": "1777", **_owned(owner)}
     terminals = {"ptmxmode": "0666", "mode": "0620"}
     return [
-        ("/proc", kernel.new_tree("proc", attributes=PROC) if proc < 0 else proc),
         ("/dev/shm", kernel.new_tree("tmpfs", shared, attributes=quiet | kernel.NO_DEVICES)),
         ("/dev/pts", kernel.new_tree("devpts", terminals, attributes=quiet)),
     ]
