@@ -67,6 +67,8 @@ class Forked:
         self._groups = deque(_groups(session.items, self._group_of))
         reporter: Any = self._config.pluginmanager.getplugin("terminalreporter")
         reporter.showfspath = False
+        for number in (signal.SIGINT, signal.SIGTERM):  # either one ends what cases have started
+            signal.signal(number, signal.default_int_handler)
         for _ in range(min(self._most, len(self._groups))):
             self._fork()
         try:
