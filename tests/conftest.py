@@ -70,7 +70,7 @@ def pytest_runtest_teardown(item: pytest.Item, nextitem: pytest.Item | None) -> 
 
     They are clusters, most of them: all of a run together would take the machine's memory.
     """
-    if nextitem is None or nextitem.path.parent == item.path.parent:
+    if not nextitem or nextitem.path.parent == item.path.parent:
         return
     over = [one for one in _OF_FOLDERS if not nextitem.nodeid.startswith(f"{one[0].baseid}/")]
     for one in reversed(over):

@@ -26,7 +26,7 @@ EXAMPLES = {
     "docs/cluster.md": ("kubectl create job pi", "3.14"),
     "docs/cli.md": ("corral run --replicas 2", "[replica-1] trained"),
     "docs/trainingjob.md": ("kubectl create configmap digits", "Succeeded"),
-    "docs/spotjobs.md": ("examples/spot/local-job.yaml", "digits"),
+    "docs/spotjobs.md": ("examples/spot/local-job.yaml", "local"),
     "docs/kafkaml.md": ("corral fl inject mnist --split 3", "Completed"),
     "docs/federated.md": ("--clients 1000", "round"),
     "docs/spot.md": ("corral spot simulate --shape scarce", "corral"),

@@ -21,6 +21,7 @@ import time
 from collections import deque
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from functools import cached_property
 from itertools import groupby
 from multiprocessing import Pipe
 from multiprocessing.connection import Connection, wait
@@ -193,7 +194,6 @@ def _run(session: pytest.Session, pipe: Connection) -> None:
     numbers: deque[int] = deque()
 
     def following() -> pytest.Item | None:
-        """What comes next must be known before a case ends: its fixtures may be used again."""
         if not numbers:
             pipe.send(("more", None))
             numbers.extend(pipe.recv())
@@ -201,10 +201,31 @@ def _run(session: pytest.Session, pipe: Connection) -> None:
 
     item = following()
     while item is not None:
-        after = following()
+        after: Any = _Next(following)
         hook.pytest_runtest_protocol(item=item, nextitem=after)
         pipe.send(("finished", None))
-        item = after
+        item = after.item
+
+
+class _Next:
+    """The case that follows, asked for when it is looked at: while the one before is torn down.
+
+    Fixtures that both use stay. Asked for earlier, a group would wait behind a long case while
+    other workers have nothing to do.
+    """
+
+    def __init__(self, following: Callable[[], pytest.Item | None]) -> None:
+        self._following = following
+
+    @cached_property
+    def item(self) -> pytest.Item | None:
+        return self._following()
+
+    def __bool__(self) -> bool:
+        return self.item is not None
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.item, name)
 
 
 class _Sender:
