@@ -28,7 +28,7 @@ EXAMPLES = {
     "docs/trainingjob.md": ("kubectl create configmap digits", "Succeeded"),
     "docs/spotjobs.md": ("examples/spot/local-job.yaml", "local"),
     "docs/kafkaml.md": ("corral fl inject mnist --split 3", "Completed"),
-    "docs/federated.md": ("--clients 1000", "round"),
+    "docs/federated.md": ("--clients 1000", "ROUND"),
     "docs/spot.md": ("corral spot simulate --shape scarce", "corral"),
 }
 """By page: what its block of commands contains, and what these print."""

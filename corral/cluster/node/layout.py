@@ -204,13 +204,12 @@ class Layout:
 
     def forget_logs(self, pod: Obj) -> None:
         meta = pod["metadata"]
-        folder = self.log_folder(meta["namespace"], meta["name"], meta["uid"])
-        shutil.rmtree(folder, ignore_errors=True)
+        remove_tree(self.log_folder(meta["namespace"], meta["name"], meta["uid"]))
 
     def forget_logs_of(self, uid: str) -> None:
         """The same for a pod of which only this is known."""
         for folder in self.logs.glob(f"*_{uid}"):
-            shutil.rmtree(folder, ignore_errors=True)
+            remove_tree(folder)
 
 
 def _sockets(folder: str, names: list[str]) -> list[str]:
