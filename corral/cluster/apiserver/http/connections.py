@@ -47,7 +47,7 @@ OTHER_FILES = 2048
 """Descriptors that are left for all else: the database, webhooks, kubelets."""
 MAX_HEADER_BYTES = 64 * 2**20
 """Of all requests whose headers are not complete, together."""
-BEGINNINGS = 4
+BEGINNINGS = 16
 """Requests that begin in one turn of the event loop."""
 MUCH = 32 * 1024
 """Bytes that come at once from a client who sends a large body."""
