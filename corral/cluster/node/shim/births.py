@@ -189,7 +189,8 @@ class Holder:
         """``users`` is a user namespace to be in, or -1. Raises OSError."""
         assert native is not None
         self._patience = patience
-        self._told, self._tell = os.pipe()  # ours both: until it lets go, it has the same files
+        # ours both: until it lets go, it has the same files
+        self._reading_end, self._tell = os.pipe()
         try:
             self.pid = native.hold(self._tell, users, attributes)
         except BaseException:
@@ -209,32 +210,32 @@ class Holder:
 
     def end(self) -> None:
         """It is not needed, nor what it has made for us."""
-        report = self._report() if self._told >= 0 else None
+        report = self._report() if self._reading_end >= 0 else None
         if report is not None and report.value >= 0:
             os.close(report.value)
         kernel.kill_and_reap(self.pid)
 
     def _report(self) -> Report | None:
         try:
-            return _reported(self._told, self.pid, self._patience)
+            return _reported(self._reading_end, self.pid, self._patience)
         finally:
             self._forget()
 
     def _forget(self) -> None:
-        for fd in (self._told, self._tell):
+        for fd in (self._reading_end, self._tell):
             os.close(fd)
-        self._told = self._tell = -1
+        self._reading_end = self._tell = -1
 
 
-def _reported(told: int, pid: int, patience: float) -> Report | None:
+def _reported(reading_end: int, pid: int, patience: float) -> Report | None:
     """What a child says, unless it ends first or says nothing in time."""
     watch = os.pidfd_open(pid)
     try:
         poll = select.poll()
-        for fd in (told, watch):
+        for fd in (reading_end, watch):
             poll.register(fd, select.POLLIN)
         ready = dict(poll.poll(patience * 1000))
-        return Report.read(os.read(told, _REPORT.size)) if told in ready else None
+        return Report.read(os.read(reading_end, _REPORT.size)) if reading_end in ready else None
     finally:
         os.close(watch)
 
