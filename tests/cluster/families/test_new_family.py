@@ -65,11 +65,16 @@ def _phase(objects: Objects) -> tuple[str | None, int | None]:
 
 def test_the_page_shows_what_is_there(repository: Path) -> None:
     page = (repository / "docs/new-family.md").read_text()
-    code = "\n".join(path.read_text() for path in sorted(FOLDER.glob("*.py")))
+    code = _bare("".join(path.read_text() for path in sorted(FOLDER.glob("*.py"))))
     blocks = re.findall(r"^```python\n(.*?)^```", page, re.DOTALL | re.MULTILINE)
     assert len(blocks) >= 6
     for block in blocks:
-        assert block in code, block
+        assert _bare(block) in code, block
+
+
+def _bare(source: str) -> str:
+    """Without what the formatter decides, which sees other line lengths on the page."""
+    return re.sub(r",(?=[)\]}])", "", re.sub(r"\s+", "", source))
 
 
 def test_few_files_are_touched_outside_the_folder(repository: Path) -> None:
