@@ -24,7 +24,7 @@ from corral.files.beneath import open_in_root
 Spec = dict[str, Any]
 
 _REMEMBERED: Final = 32
-"""So many containers later this process has new memory that its children need no copy of."""
+"""Containers after which memory that is new since is excluded from forks too."""
 _TOP: Final = ("/bin", "/sbin", "/lib", "/lib64")
 
 
